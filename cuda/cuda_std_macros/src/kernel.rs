@@ -6,21 +6,17 @@ mod eval;
 mod host;
 mod instances;
 pub(crate) mod name;
+mod param;
 mod stamp;
 
-use proc_macro2::{Group, TokenStream, TokenTree};
-use quote::{format_ident, quote};
+use proc_macro2::TokenStream;
+use quote::quote;
 use syn::spanned::Spanned as _;
-use syn::{Attribute, Error, File, FnArg, GenericParam, Ident, ItemFn, Pat, Result, ReturnType, Type};
+use syn::{Error, File, GenericParam, ItemFn, Result, ReturnType, Type};
 
 use arguments::{Arguments, Bounds};
-use stamp::{DeviceCall, Stamped};
-
-/// A parameter. Its type decides how a launch passes it, once it is known: `cuda_std::param`.
-struct Param {
-    name: Ident,
-    ty: Type,
-}
+use param::{GENERIC, Param, param};
+use stamp::{DeviceCall, Listed, Stamped};
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(item)?;
@@ -73,14 +69,6 @@ struct Kernel {
     params: Vec<Param>,
 }
 
-/// A kernel in the lists for host code.
-struct Listed {
-    launch_type: Ident,
-    facts: TokenStream,
-    params: Vec<Param>,
-    cfg: Option<Attribute>,
-}
-
 fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Result<Kernel> {
     let params = function.sig.inputs.iter().enumerate().map(param).collect::<Result<Vec<_>>>()?;
     let device = device::entry(function, call, &params, bounds);
@@ -93,34 +81,6 @@ fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Resul
     };
     Ok(Kernel { tokens, params })
 }
-
-/// Returns whether `name` is among the tokens.
-pub(crate) fn mentions(tokens: TokenStream, name: &Ident) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == *name,
-        TokenTree::Group(group) => mentions(group.stream(), name),
-        _ => false,
-    })
-}
-
-/// Returns the tokens with `names` replaced by their values.
-fn replaced(tokens: TokenStream, names: &[(Ident, TokenStream)]) -> TokenStream {
-    let replaced = tokens.into_iter().map(|token| match token {
-        TokenTree::Group(group) => {
-            let mut inner = Group::new(group.delimiter(), replaced(group.stream(), names));
-            inner.set_span(group.span());
-            TokenTree::Group(inner).into()
-        }
-        TokenTree::Ident(ident) => match names.iter().find(|(name, _)| *name == ident) {
-            Some((_, value)) => value.clone(),
-            None => TokenTree::Ident(ident).into(),
-        },
-        other => other.into(),
-    });
-    replaced.collect()
-}
-
-const GENERIC: &str = "a kernel cannot be generic without a list of its entry points: `#[kernel(instances(name = <arguments>;))]`";
 
 fn check_signature(function: &ItemFn, has_instances: bool) -> Result<()> {
     let sig = &function.sig;
@@ -150,39 +110,4 @@ fn check_signature(function: &ItemFn, has_instances: bool) -> Result<()> {
         return Err(Error::new(variadic.span(), "a kernel cannot be variadic"));
     }
     Ok(())
-}
-
-fn param((position, input): (usize, &FnArg)) -> Result<Param> {
-    let typed = match input {
-        FnArg::Receiver(receiver) => {
-            return Err(Error::new(receiver.span(), "a kernel is a free-standing function without self"));
-        }
-        FnArg::Typed(typed) => typed,
-    };
-    let name = match &*typed.pat {
-        Pat::Ident(ident) if ident.subpat.is_none() => ident.ident.clone(),
-        _ => format_ident!("argument_{position}"),
-    };
-    check_type(&typed.ty)?;
-    Ok(Param { name, ty: (*typed.ty).clone() })
-}
-
-/// Refuses types that, as written, cannot be a kernel's parameter. Behind an alias or in a macro, the type itself does this.
-fn check_type(ty: &Type) -> Result<()> {
-    match ty {
-        Type::Group(group) => check_type(&group.elem),
-        Type::Paren(paren) => check_type(&paren.elem),
-        Type::Reference(reference) if reference.mutability.is_some() => {
-            let message = "a kernel cannot take &mut, since every thread would hold it at once; use *mut T";
-            Err(Error::new(reference.span(), message))
-        }
-        Type::Reference(reference) => match &*reference.elem {
-            Type::Path(path) if path.path.is_ident("str") => {
-                Err(Error::new(path.span(), "a kernel cannot take &str; use &[u8]"))
-            }
-            _ => Ok(()),
-        },
-        Type::ImplTrait(generic) => Err(Error::new(generic.span(), GENERIC)),
-        _ => Ok(()),
-    }
 }

@@ -8,7 +8,7 @@ use syn::{
     TypePtr, parenthesized, parse_quote, token,
 };
 
-use crate::kernel::mentions;
+use crate::tokens::mentions;
 
 pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
     let DeriveInput { attrs, vis, ident, generics, data } = syn::parse2(item)?;

@@ -8,6 +8,7 @@ mod device_copy;
 mod gpu_only;
 mod kernel;
 mod kernel_args;
+mod tokens;
 
 use proc_macro::TokenStream;
 

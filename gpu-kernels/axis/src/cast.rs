@@ -13,7 +13,7 @@ use cuda_std::{kernel, thread};
 
 use super::args::CastArgs;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::CastShape;
+use super::shapes::CastShape;
 use common_kernels::element::{Element, Number, Output};
 
 /// An element of which `N` can be read at once.

@@ -11,9 +11,9 @@ use cuda_std::{kernel, shared_array, thread};
 
 use super::args::{ALIGNED, ReduceArgs, SUM};
 use super::fold::{combine, load, neutral, write};
-#[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::ReduceShape;
 use super::rows::{IN_FLIGHT, RUN};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::shapes::ReduceShape;
 use common_kernels::element::Element;
 use common_kernels::sum::Sum;
 
@@ -112,7 +112,7 @@ unsafe fn sums_of_runs<T: Element<N>, const N: usize>(
     let mut sums = [Sum::ZERO; N];
     for first in (share.first..share.end).step_by(RUN * share.step) {
         let run = Share { first, end: share.end.min(first + RUN * share.step), ..share };
-        // SAFETY: the caller's contract.
+        // SAFETY: the run's rows lie in the matrix, aligned if `is_aligned`.
         let of_run = unsafe {
             if is_aligned {
                 accumulate::<T, N, true, true>(args, run, at)
@@ -146,7 +146,7 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool, const IS
             all[j] = combine(IS_SUM, all[j], if IS_SUM { x[j] } else { args.sign * x[j] });
         }
     };
-    // SAFETY: the caller's matrix; every access lies in it.
+    // SAFETY: every access lies in the matrix.
     unsafe {
         let row = |row: usize| args.inp.add(row * args.stride as usize);
         let share = Share { end, ..share };

@@ -7,7 +7,7 @@ use cuda_std::{kernel, shared_array, thread};
 use super::args::{FinishArgs, SUM};
 use super::fold::{combine, combine_all, neutral, write};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::ReduceShape;
+use super::shapes::ReduceShape;
 use common_kernels::element::Number;
 use common_kernels::sum::Sum;
 

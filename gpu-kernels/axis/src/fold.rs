@@ -36,7 +36,7 @@ pub(super) fn combine_all<const N: usize>(is_sum: bool, mut all: [f32; N]) -> f3
 /// `ptr` is a multiple of 16 and points to 16 bytes that no code writes during the launch.
 #[inline(always)]
 pub(super) unsafe fn load<T>(ptr: *const T) -> u32x4 {
-    // SAFETY: the caller's contract for the pointer.
+    // SAFETY: `ptr` is aligned and points to a vector that no code writes.
     unsafe { load_global_nc(ptr.cast()) }
 }
 
@@ -46,7 +46,7 @@ pub(super) unsafe fn load<T>(ptr: *const T) -> u32x4 {
 /// Each pointer that is not null has an element `at` that no other code uses.
 #[inline(always)]
 pub(super) unsafe fn write<T: Number>(out: *mut T, full: *mut f32, at: usize, result: f32) {
-    // SAFETY: the caller's contract for the pointers.
+    // SAFETY: a pointer that is not null has the element, which no other code uses.
     unsafe {
         if !out.is_null() {
             *out.add(at) = T::from_f32(result);

@@ -15,10 +15,12 @@ mod fold;
 mod kernels;
 pub mod rows;
 pub mod scan;
+#[cfg(not(target_arch = "nvptx64"))]
+mod shapes;
 mod tile;
 pub mod transpose;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use kernels::{
-    AxisKernels, Blocks, CastShape, CastTo, ReduceShape, ScanShape, TransposeKernels, TransposeShape,
-};
+pub use kernels::{AxisKernels, CastTo, TransposeKernels};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use shapes::{Blocks, CastShape, ReduceShape, ScanShape, TransposeShape};

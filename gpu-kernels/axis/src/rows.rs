@@ -13,7 +13,7 @@ use cuda_std::{kernel, shared_array, thread};
 use super::args::{ReduceArgs, SUM};
 use super::fold::{combine, combine_all, load, neutral, write};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::ReduceShape;
+use super::shapes::ReduceShape;
 use common_kernels::element::{Element, VECTOR_ALIGN};
 use common_kernels::sum::Sum;
 

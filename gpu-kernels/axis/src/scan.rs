@@ -19,14 +19,10 @@ use cuda_std::{grid, kernel, shared_array, thread};
 
 use super::args::ScanArgs;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::ScanShape;
-use super::tile::{BLOCK, OF_WARP, Share, TILE, WARPS, add_up, add_warps, lane};
+use super::shapes::ScanShape;
+use super::tile::{BLOCK, GROUP, OF_WARP, Share, TILE, WARPS, add_up, add_warps, lane};
 use common_kernels::element::{Element, Number};
 
-/// Neighbouring tiles of a row whose sums are added up on their own.
-const GROUP: usize = 16;
-/// The most blocks that wait for each other. A block waits for fewer than `blocks + GROUP` tiles, one per thread.
-pub(super) const MOST_BLOCKS: usize = BLOCK - GROUP;
 /// Elements that a CPU's thread adds up before it adds their sum to the sum of the elements before.
 const RUN: usize = 256;
 /// 16-byte vectors for a thread's elements of a tile, as `f32`.
@@ -110,20 +106,22 @@ where
         cols: args.cols as usize,
         is_aligned: args.is_aligned(),
     };
-    // SAFETY: the kernel's contract. All threads of the block take the same tiles, and reach all barriers. Only the
-    // functions of `grid` access the words of `sums`. A barrier lies between any two uses of the same shared memory.
-    unsafe {
-        let inp = |at: Place| args.inp.add(at.row as usize * args.inp_stride as usize);
-        let sum_of = |tile: u32| args.sums.cast::<[u32; 4]>().add(tile as usize);
-        let load = |at: Place| -> [u32x4; VECTORS] {
-            if at.tile < tiles {
-                share(at).load::<T, N, VECTORS>(inp(at))
-            } else {
-                [u32x4::splat(0); VECTORS]
-            }
-        };
-        // Scans a tile and publishes its sum. Returns the scanned elements and the sum of the preceding warps.
-        let publish = |at: Place, packed: [u32x4; VECTORS]| {
+    // SAFETY: each tile is one of an existing row.
+    let inp = |at: Place| unsafe { args.inp.add(at.row as usize * args.inp_stride as usize) };
+    // SAFETY: there is a sum for each tile of the matrix.
+    let sum_of = |tile: u32| unsafe { args.sums.cast::<[u32; 4]>().add(tile as usize) };
+    let load = |at: Place| -> [u32x4; VECTORS] {
+        if at.tile < tiles {
+            // SAFETY: the row has the share's columns, aligned if the share is.
+            unsafe { share(at).load::<T, N, VECTORS>(inp(at)) }
+        } else {
+            [u32x4::splat(0); VECTORS]
+        }
+    };
+    // Scans a tile and publishes its sum. Returns the scanned elements and the sum of the preceding warps.
+    let publish = |at: Place, packed: [u32x4; VECTORS]| {
+        // SAFETY: all threads of the block execute this. Only the functions of `grid` access the words of `sums`.
+        unsafe {
             let (x, of_warp) = add_up(share(at).unpack(inp(at), packed));
             let [before, of_tile] = add_warps(of_warps, of_warp, [0, WARPS]);
             if tid == 0 {
@@ -131,33 +129,40 @@ where
                 grid::store_all(sum_of(at.tile), [WRITTEN | bits >> 16, WRITTEN | bits & 0xffff, 0, 0]);
             }
             (x, before)
-        };
-        let hold = |x: [[f32; N]; VECTORS]| {
-            // A thread's elements fill `HELD` vectors.
+        }
+    };
+    let hold = |x: [[f32; N]; VECTORS]| {
+        // SAFETY: a thread's elements fill `HELD` vectors, and it has shared memory for them.
+        unsafe {
             let x: [u32x4; HELD] = core::mem::transmute_copy(&x);
             for i in 0..HELD {
                 store_shared(held.add(i * BLOCK), x[i]);
             }
-        };
-        let mut this = Place::new(thread::block_idx_x(), args.tiles);
-        let (x, mut before) = publish(this, load(this));
-        hold(x);
-        thread::sync_threads_aligned();
-        let mut next = Place::new(this.tile + blocks, args.tiles);
-        let mut packed = load(next);
-        // The sum of the groups before the group of the block's last tile.
-        let mut last = 0.0;
-        while this.tile < tiles {
-            let mut ahead = ([[0.0; N]; VECTORS], 0.0);
-            let after = Place::new(next.tile + blocks, args.tiles);
-            if next.tile < tiles {
-                ahead = publish(next, packed);
-                packed = load(after);
-            }
-            // Tiles of the row since the group of the block's last tile.
-            let has_last = this.of_row >= blocks;
-            let known = if has_last { (this.of_row - blocks) & !(GROUP as u32 - 1) } else { 0 };
-            let (count, groups) = ((this.of_row - known) as usize, (this.of_row - known) as usize / GROUP);
+        }
+    };
+    let mut this = Place::new(thread::block_idx_x(), args.tiles);
+    let (x, mut before) = publish(this, load(this));
+    hold(x);
+    // SAFETY: all threads of the block execute this.
+    unsafe { thread::sync_threads_aligned() };
+    let mut next = Place::new(this.tile + blocks, args.tiles);
+    let mut packed = load(next);
+    // The sum of the groups before the group of the block's last tile.
+    let mut last = 0.0;
+    while this.tile < tiles {
+        let mut ahead = ([[0.0; N]; VECTORS], 0.0);
+        let after = Place::new(next.tile + blocks, args.tiles);
+        if next.tile < tiles {
+            ahead = publish(next, packed);
+            packed = load(after);
+        }
+        // Tiles of the row since the group of the block's last tile.
+        let has_last = this.of_row >= blocks;
+        let known = if has_last { (this.of_row - blocks) & !(GROUP as u32 - 1) } else { 0 };
+        let (count, groups) = ((this.of_row - known) as usize, (this.of_row - known) as usize / GROUP);
+        // SAFETY: all threads of the block take the same tiles, and reach the barriers. One lies between any two uses of the
+        // same shared memory. The row has `count` tiles before this one.
+        unsafe {
             if tid < count {
                 let is_written = |[high, low, ..]: [u32; 4]| high & low & WRITTEN != 0;
                 let of_tile = sum_of(this.tile - count as u32 + tid as u32);
@@ -174,7 +179,10 @@ where
                 *of_groups.add(tid) = sum;
             }
             thread::sync_threads_aligned();
-            last = if has_last { last } else { 0.0 };
+        }
+        last = if has_last { last } else { 0.0 };
+        // SAFETY: the sums of the groups are complete, and the elements are the thread's.
+        unsafe {
             for group in 0..groups {
                 last += *of_groups.add(group);
             }
@@ -182,10 +190,10 @@ where
             let x: [u32x4; HELD] = core::array::from_fn(|i| load_shared(held.add(i * BLOCK)));
             let to = args.out.add(this.row as usize * args.out_stride as usize);
             share(this).store::<T, N, VECTORS>(to, prefix + before, core::mem::transmute_copy(&x));
-            hold(ahead.0);
-            before = ahead.1;
-            (this, next) = (next, after);
         }
+        hold(ahead.0);
+        before = ahead.1;
+        (this, next) = (next, after);
     }
 }
 

@@ -15,6 +15,11 @@ pub(super) const BLOCK: usize = 32 * WARPS;
 pub(super) const OF_WARP: usize = 512;
 /// Elements of a tile.
 pub(super) const TILE: usize = WARPS * OF_WARP;
+/// Neighbouring tiles of a row whose sums are added up on their own.
+pub(super) const GROUP: usize = 16;
+/// The most blocks that wait for each other. A block waits for fewer than `blocks + GROUP` tiles, one per thread.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) const MOST_BLOCKS: usize = BLOCK - GROUP;
 
 #[inline(always)]
 pub(super) fn lane() -> usize {
@@ -90,7 +95,7 @@ impl Share {
     ) {
         for i in 0..VECTORS {
             let (col, x) = (self.at::<N>(i), x[i].map(|x| before + x));
-            // SAFETY: the caller's row.
+            // SAFETY: the elements lie in the row, aligned if the share is, and only this thread writes them.
             unsafe {
                 if !self.is_aligned {
                     for j in 0..N {
@@ -121,7 +126,7 @@ pub(super) unsafe fn add_up<const N: usize, const VECTORS: usize>(
     }
     let mut up_to: [f32; VECTORS] = core::array::from_fn(|i| x[i][N - 1]);
     let mut before = 0.0;
-    // SAFETY: the caller's contract: all lanes execute this.
+    // SAFETY: all lanes execute this.
     unsafe {
         let mut distance = 1;
         while distance < 32 {

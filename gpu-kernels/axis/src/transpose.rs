@@ -15,7 +15,7 @@ use cuda_std::{kernel, thread};
 use super::args::TransposeArgs;
 use super::fold::load;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::TransposeShape;
+use super::shapes::TransposeShape;
 
 /// Threads of a block.
 const BLOCK: usize = 256;
@@ -75,11 +75,11 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
     let (rows, cols) = (args.rows as usize, args.cols as usize);
     let (out_stride, inp_stride) = (args.out_stride as usize, args.inp_stride as usize);
     let is_whole = args.is_aligned() && first_row + tile <= rows && first_col + tile <= cols;
-    // SAFETY: the kernel's contract; the shared memory holds a tile. Every access lies in the matrices. A thread writes its
-    // own elements, and reads the others' after the barrier, which all threads of the block reach.
-    unsafe {
-        if is_whole {
-            let shared = dynamic_shared_mem_aligned::<u32x4>();
+    if is_whole {
+        let shared = dynamic_shared_mem_aligned::<u32x4>();
+        // SAFETY: the shared memory holds a tile, and its vectors lie in the matrices. A thread writes its own vectors, and reads
+        // the others' after the barrier, which all threads of the block reach.
+        unsafe {
             let at = |row: usize, vector: usize| shared.add(row * VECTORS + (vector ^ (row / N % 8)));
             let (below, beside) = (tid / VECTORS, tid % VECTORS);
             let square = args.inp.add((first_row + N * below) * inp_stride + first_col + N * beside);
@@ -93,8 +93,12 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
                 let to = args.out.add((first_col + row) * out_stride + first_row + N * vector);
                 store_global(to.cast(), load_shared(at(row, vector)));
             }
-        } else {
-            let shared = dynamic_shared_mem_aligned::<u32x4>().cast::<T>();
+        }
+    } else {
+        let shared = dynamic_shared_mem_aligned::<u32x4>().cast::<T>();
+        // SAFETY: the shared memory holds a tile, and every access lies in the matrices. A thread writes its own elements, and
+        // reads the others' after the barrier, which all threads of the block reach.
+        unsafe {
             // Neighbouring elements of a row or of a column of the tile lie in different banks.
             let at =
                 |row: usize, col: usize| shared.add(row * tile + (col ^ (row % 32 * (4 / size_of::<T>()))));

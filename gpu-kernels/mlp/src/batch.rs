@@ -133,7 +133,7 @@ pub(super) unsafe fn copy_sample(
     [row, sample]: [usize; 2],
     [tid, threads]: [usize; 2],
 ) {
-    // SAFETY: the caller's contract: every index below stays inside one row of `features` elements. The 16-byte accesses are
+    // SAFETY: every index below stays inside one row of `features` elements. The 16-byte accesses are
     // only used if the rows start at multiples of 16 bytes.
     unsafe {
         if tid == 0 {

@@ -124,51 +124,59 @@ impl HeadRows {
         let (rows, inputs, classes) = (self.rows as usize, self.inputs as usize, self.classes as usize);
         let is_row = row < rows;
         let row = row.min(rows - 1);
-        // SAFETY: row, features and classes lie in the shapes. Each row has its own lanes, and each lane writes its own
-        // features and classes.
-        unsafe {
-            let inp = self.inp.add(row * inputs);
-            let mut logits = match LANES {
+        // SAFETY: the row has features.
+        let inp = unsafe { self.inp.add(row * inputs) };
+        // SAFETY: each feature has a weight for each class. All lanes of the row execute this.
+        let mut logits = unsafe {
+            match LANES {
                 1 => serial::sums(inp, self.weights, [inputs, classes]),
                 _ => self.sums_of_lane::<LANES>(inp, lane),
-            };
-            let mut max = f32::MIN;
-            for c in 0..MAX_CLASSES {
-                if c < classes {
-                    logits[c] = sum_of_lanes::<LANES>(logits[c]) + *self.biases.add(c);
-                    max = if logits[c] > max { logits[c] } else { max };
-                }
             }
-            let label = *self.labels.add(row) as usize;
-            let targets = self.targets;
-            let (mut exps, mut sum, mut logit, mut first) = ([0.0; MAX_CLASSES], 0.0, 0.0, usize::MAX);
-            let mut all = 0.0;
-            for c in 0..MAX_CLASSES {
-                if c < classes {
-                    let less = logits[c] - max;
-                    exps[c] = less.exp();
-                    sum += exps[c];
-                    all += less;
-                    logit = if c == label { less } else { logit };
-                    first = if logits[c] == max && first == usize::MAX { c } else { first };
-                }
+        };
+        let mut max = f32::MIN;
+        for c in 0..MAX_CLASSES {
+            if c < classes {
+                // SAFETY: each class has a bias. All lanes of the row execute this.
+                logits[c] = unsafe { sum_of_lanes::<LANES>(logits[c]) + *self.biases.add(c) };
+                max = if logits[c] > max { logits[c] } else { max };
             }
-            let loss = sum.ln() - targets.weighted(logit, all);
+        }
+        // SAFETY: the row has a label.
+        let label = unsafe { *self.labels.add(row) } as usize;
+        let targets = self.targets;
+        let (mut exps, mut sum, mut logit, mut first) = ([0.0; MAX_CLASSES], 0.0, 0.0, usize::MAX);
+        let mut all = 0.0;
+        for c in 0..MAX_CLASSES {
+            if c < classes {
+                let less = logits[c] - max;
+                exps[c] = less.exp();
+                sum += exps[c];
+                all += less;
+                logit = if c == label { less } else { logit };
+                first = if logits[c] == max && first == usize::MAX { c } else { first };
+            }
+        }
+        let loss = sum.ln() - targets.weighted(logit, all);
+        // SAFETY: the row has results, which only its first lane writes.
+        unsafe {
             let at = (*self.state).first as usize + row;
             if is_row && lane == 0 {
                 *self.loss.add(at) = loss;
                 *self.correct.add(at) = u32::from(first == label && !loss.is_nan());
             }
-            if self.d_logits.is_null() || !is_row {
-                return;
-            }
-            let scale = 1.0 / self.rows as f32;
-            let factor = scale / sum;
-            // 0 after the last class, where the exponentials are 0.
-            let d_logits: [f32; MAX_CLASSES] = core::array::from_fn(|c| {
-                let target = if c < classes { scale * targets.of(c == label) } else { 0.0 };
-                exps[c].mul_add(factor, -target)
-            });
+        }
+        if self.d_logits.is_null() || !is_row {
+            return;
+        }
+        let scale = 1.0 / self.rows as f32;
+        let factor = scale / sum;
+        // 0 after the last class, where the exponentials are 0.
+        let d_logits: [f32; MAX_CLASSES] = core::array::from_fn(|c| {
+            let target = if c < classes { scale * targets.of(c == label) } else { 0.0 };
+            exps[c].mul_add(factor, -target)
+        });
+        // SAFETY: row, features and classes lie in the shapes, and each lane writes its own features and classes.
+        unsafe {
             for c in 0..MAX_CLASSES {
                 if c < classes && c % LANES as usize == lane {
                     *self.d_logits.add(row * classes + c) = d_logits[c];
@@ -234,7 +242,7 @@ unsafe fn sum_of_lanes<const LANES: u32>(x: f32) -> f32 {
     if LANES == 1 {
         return x;
     }
-    // SAFETY: the caller's contract: all lanes execute this.
+    // SAFETY: all lanes execute this.
     unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) }
 }
 

@@ -87,7 +87,7 @@ impl TensorOperand for tf32 {
                 FragmentA::<tf32>::from_registers([upper[i], lower[i], upper[i + 1], lower[i + 1]].map(bits))
             };
             let of_column = |x: [f32; 4]| FragmentB::<tf32>::from_registers([x[i], x[i + 1]].map(bits));
-            // SAFETY: the caller's contract: all lanes execute this.
+            // SAFETY: all lanes execute this.
             unsafe { mma_sync_tiles(&a.map(of_rows), &b.map(of_column), sums) };
         }
     }
@@ -117,7 +117,7 @@ macro_rules! of_16_bits {
                 };
                 let of_column =
                     |[a, b, c, d]: [f32; 4]| FragmentB::<$ty>::from_registers([[a, b], [c, d]].map($pack));
-                // SAFETY: the caller's contract: all lanes execute this.
+                // SAFETY: all lanes execute this.
                 unsafe { mma_sync_tiles(&a.map(of_rows), &b.map(of_column), sums) };
             }
         }

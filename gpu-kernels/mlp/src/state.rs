@@ -45,7 +45,7 @@ impl StepState {
     /// `state` is valid for reads.
     #[inline(always)]
     pub(super) unsafe fn rates(state: *const Self, turn: u32) -> Rates {
-        // SAFETY: the caller's contract for the pointer.
+        // SAFETY: the pointer is valid.
         unsafe { Rates { lr: *Self::place_of_rate(state, turn), momentum: (*state).momentum } }
     }
 
@@ -55,7 +55,7 @@ impl StepState {
     /// Same as for [`Self::rates`].
     #[inline(always)]
     pub(super) unsafe fn rates_past_l1(state: *const Self, turn: u32) -> Rates {
-        // SAFETY: the caller's contract for the pointer.
+        // SAFETY: the pointer is valid.
         unsafe {
             Rates {
                 lr: Self::place_of_rate(state, turn).read_volatile(),
@@ -77,7 +77,7 @@ impl StepState {
     /// `rates` has the next step's rate.
     #[inline(always)]
     pub(super) unsafe fn go_on(state: *mut Self, rates: *const f32, turn: u32, rows: u32) {
-        // SAFETY: the caller's contract for the pointers.
+        // SAFETY: the pointers are valid.
         unsafe {
             let [first, step] = [&raw mut (*state).first, &raw mut (*state).step];
             let next = step.read_volatile() + 1;

@@ -359,7 +359,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
 /// They start at a multiple of 16 bytes.
 #[inline(always)]
 unsafe fn quad(ptr: *const f32) -> [f32; 4] {
-    // SAFETY: the caller's pointer.
+    // SAFETY: `ptr` is aligned, and points to four elements.
     unsafe { *ptr.cast::<f32x4>() }.to_array()
 }
 

@@ -129,6 +129,23 @@ impl<T> NormArgs<T> {
         self.flags & flag != 0
     }
 
+    /// Writes the mean and the inverse deviation of a row, unless they are null.
+    ///
+    /// # Safety
+    /// The row exists, and one thread calls this.
+    #[inline(always)]
+    pub(super) unsafe fn store_statistics(&self, row: usize, mean: f32, rstd: f32) {
+        // SAFETY: each row has an element, which only this thread writes.
+        unsafe {
+            if !self.mean.is_null() {
+                *self.mean.add(row) = mean;
+            }
+            if !self.rstd.is_null() {
+                *self.rstd.add(row) = rstd;
+            }
+        }
+    }
+
     /// Prefetches the weight and the bias into L2 while the first blocks wait for their rows. One thread of a block calls it.
     #[inline(always)]
     pub(super) fn prefetch_vectors(&self, weight: bool, bias: bool) {

@@ -18,9 +18,9 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{cluster, grid, kernel, shared_array, thread, warp};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
+use super::row::{Columns, Exchange, Held, packed, padded, row_sums};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::RowsShape;
-use super::row::{Columns, Exchange, Held, packed, row_sums};
+use super::shapes::RowsShape;
 use common_kernels::element::{Element, Output};
 
 /// Computes the gradients of a norm. A part is the rows that a block takes.
@@ -202,7 +202,7 @@ pub unsafe fn norm_backward_rows<
             };
             let weight = match SHIFTED {
                 true => core::array::from_fn(weight),
-                // SAFETY: the kernel's contract.
+                // SAFETY: the weight has the thread's columns.
                 false => unsafe { of_row.load(args.weight, i) },
             };
             // SAFETY: the vector is the thread's own.
@@ -225,17 +225,17 @@ pub unsafe fn norm_backward_rows<
             if !is_ahead {
                 next = fetch(turn + 1);
             }
-            // SAFETY: as above.
+            // SAFETY: all warps of the cluster have sent these sums, or will.
             let sums = unsafe { exchange.receive(turn) };
             let after = if is_ahead { fetch(turn + 2) } else { next };
             if is_ahead && turn + 1 < turns {
-                // SAFETY: as above.
+                // SAFETY: all threads execute this, after they have received the sums of two turns before.
                 unsafe { exchange.send(turn + 1, sums_of(&next)) };
             }
             write(&of_row, turn, &this, sums);
             this = next;
             if !is_ahead && turn + 1 < turns {
-                // SAFETY: as above.
+                // SAFETY: all threads execute this, after they have received the sums of two turns before.
                 unsafe { exchange.send(turn + 1, sums_of(&this)) };
             }
             next = after;
@@ -315,7 +315,7 @@ unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>
 ) {
     let tid = thread::thread_idx_x() as usize;
     let (group, thread) = (tid / THREADS, tid % THREADS);
-    // SAFETY: the caller's contract. Neighbouring threads have neighbouring elements, and the barriers separate the groups.
+    // SAFETY: neighbouring threads have neighbouring elements, and the barriers separate the groups.
     unsafe {
         for turn in (0..groups).rev() {
             if group == turn {
@@ -332,11 +332,6 @@ unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>
             thread::sync_threads_aligned();
         }
     }
-}
-
-/// Returns the index of a column's sum in shared memory. The columns that a warp has at a time have different banks.
-pub(super) const fn padded(col: usize) -> usize {
-    col + col / 32
 }
 
 /// Adds up the groups' sums of each column, in order, and writes them to `part`. The groups' columns may differ.
@@ -357,7 +352,7 @@ unsafe fn write_sums<
     part: *mut f32,
 ) {
     let (tid, shared) = (thread::thread_idx_x() as usize, dynamic_shared_mem::<f32>());
-    // SAFETY: the caller's contract. Each column has one thread in each group, and the barriers separate the groups.
+    // SAFETY: each column has one thread in each group, and the barriers separate the groups.
     unsafe {
         for group in 0..BLOCK / THREADS {
             thread::sync_threads_aligned();

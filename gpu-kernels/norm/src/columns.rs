@@ -6,9 +6,9 @@ use cuda_std::launch::RawBuffer;
 use cuda_std::{KernelArgs, grid, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
-#[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::ColumnsShape;
 use super::row::Columns;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::shapes::ColumnsShape;
 use common_kernels::element::{Element, Number, Output};
 use common_kernels::sum::Sum;
 

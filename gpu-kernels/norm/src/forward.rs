@@ -12,9 +12,9 @@ use cuda_std::mem::u32x4;
 use cuda_std::{fastmath, kernel, shared_array, thread};
 
 use super::args::{CENTRED, NormArgs};
-#[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::RowsShape;
 use super::row::{Columns, Held, correction, packed, row_sums};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::shapes::RowsShape;
 use common_kernels::element::Element;
 
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.

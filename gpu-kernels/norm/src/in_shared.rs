@@ -12,9 +12,9 @@ use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::{cluster, fastmath, kernel, pipeline, shared_array, thread};
 
 use super::args::{CENTRED, NormArgs};
-#[cfg(not(target_arch = "nvptx64"))]
-use super::kernels::RowsShape;
 use super::row::{Exchange, correction, packed, row_sums};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::shapes::RowsShape;
 use common_kernels::element::Element;
 
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
@@ -70,8 +70,14 @@ pub unsafe fn norm_in_shared<
     let has = |i: usize| ((i * THREADS + tid) as u32) < len;
     let from = N * (from as usize + tid);
     let step = N * THREADS;
-    // SAFETY: the kernel's contract. All threads of the cluster call the sums in the same order. A thread reads only the
-    // vectors of shared memory that it has copied or written.
+    let vector = |from: *const T, i: usize| match has(i) {
+        // SAFETY: a vector of the block's columns.
+        true => unsafe { load_global(from.add(i * step).cast()) },
+        false => u32x4::new(0, 0, 0, 0),
+    };
+    let (mut weight, mut early_bias, is_bias_early, sums, exchange);
+    // SAFETY: the thread's vectors of a row, and its own shared memory, which it reads after the copies are complete. All threads
+    // of the cluster create the exchange.
     unsafe {
         let inp = args.inp.add(row * args.inp_stride as usize + from);
         for i in 0..VECTORS {
@@ -79,24 +85,22 @@ pub unsafe fn norm_in_shared<
                 pipeline::memcpy_async_l2(own.add(i * THREADS), inp.add(i * step).cast::<u32x4>());
             }
         }
-        let vector = |from: *const T, i: usize| match has(i) {
-            // A vector of the block's columns.
-            true => load_global(from.add(i * step).cast()),
-            false => u32x4::new(0, 0, 0, 0),
-        };
-        let mut weight = [u32x4::new(0, 0, 0, 0); VECTORS];
-        let mut early_bias = weight;
+        weight = [u32x4::new(0, 0, 0, 0); VECTORS];
+        early_bias = weight;
         if !args.weight.is_null() {
             weight = core::array::from_fn(|i| vector(args.weight.add(from), i));
         }
         // With 16 bits an element, and with more vectors, this would leave registers for fewer blocks, and be slower.
-        let is_bias_early = N == 4 && VECTORS <= 4;
+        is_bias_early = N == 4 && VECTORS <= 4;
         if is_bias_early && !args.bias.is_null() {
             early_bias = core::array::from_fn(|i| vector(args.bias.add(from), i));
         }
-        let sums = if args.has(CENTRED) { 2 } else { 1 };
-        let exchange = if blocks > 1 { Some(Exchange::new(sums)) } else { None };
+        sums = if args.has(CENTRED) { 2 } else { 1 };
+        exchange = if blocks > 1 { Some(Exchange::new(sums)) } else { None };
         pipeline::wait_all();
+    }
+    // SAFETY: the thread's vectors of a row, and its own shared memory, which it has copied or written.
+    unsafe {
         if !args.residual.is_null() {
             let residual = args.residual.add(row * args.residual_stride as usize + from);
             for i in 0..VECTORS {
@@ -116,6 +120,11 @@ pub unsafe fn norm_in_shared<
                 }
             }
         }
+    }
+    let (mut mean, off, rstd);
+    // SAFETY: all threads of the cluster execute this, and call the sums in the same order. A thread reads only the vectors of
+    // shared memory that it has copied or written.
+    unsafe {
         if blocks > 1 {
             cluster::wait();
         }
@@ -139,20 +148,19 @@ pub unsafe fn norm_in_shared<
                 x.into_iter().fold(sums, add)
             })
         };
-        let mut mean = 0.0;
+        mean = 0.0;
         if args.has(CENTRED) {
             mean = sums_of_row(0, [deviations(0.0)[0], 0.0])[0] * args.per_column;
         }
         let all = sums_of_row(sums - 1, deviations(mean));
-        let [off, variance] = correction(all, args.per_column, args.has(CENTRED));
-        let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
+        let variance;
+        [off, variance] = correction(all, args.per_column, args.has(CENTRED));
+        rstd = fastmath::rsqrt_approx(variance + args.epsilon);
+    }
+    // SAFETY: one thread writes the statistics. The others are the thread's vectors, of existing rows and of its shared memory.
+    unsafe {
         if tid == 0 && rank == 0 {
-            if !args.mean.is_null() {
-                *args.mean.add(row) = mean + off;
-            }
-            if !args.rstd.is_null() {
-                *args.rstd.add(row) = rstd;
-            }
+            args.store_statistics(row, mean + off, rstd);
         }
         let out = args.out.add(row * args.out_stride as usize + from);
         for i in 0..VECTORS {

@@ -14,7 +14,11 @@ pub mod in_shared;
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;
 mod row;
+#[cfg(not(target_arch = "nvptx64"))]
+mod shapes;
 pub mod wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use kernels::{Blocks, ColumnsShape, NormKernels, RowsShape};
+pub use kernels::{Blocks, NormKernels};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use shapes::{ColumnsShape, RowsShape};

@@ -117,7 +117,7 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
             });
         }
         let single = Self { is_aligned: false, ..*self };
-        // SAFETY: the caller's row.
+        // SAFETY: the row has the thread's columns.
         core::array::from_fn(|i| packed::<T, N>(unsafe { single.load(row, i) }))
     }
 
@@ -127,7 +127,7 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
     /// Same as for [`Self::load`], and no other code uses the elements.
     #[inline(always)]
     pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
-        // SAFETY: the caller's row.
+        // SAFETY: the row has the thread's columns.
         unsafe {
             if !self.is_whole::<N>(i) {
                 for j in 0..N {
@@ -182,7 +182,7 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
     x: [f32; SUMS],
 ) -> [f32; SUMS] {
     let tid = thread::thread_idx_x() as usize;
-    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
+    // SAFETY: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         match THREADS {
             1 => x,
@@ -209,8 +209,13 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
 /// All lanes of the warp call this.
 #[inline(always)]
 unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f32; SUMS] {
-    // SAFETY: the caller's contract: all lanes execute this.
+    // SAFETY: all lanes execute this.
     x.map(|x| unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) })
+}
+
+/// Returns the index of a column's sum in shared memory. The columns that a warp has at a time have different banks.
+pub(super) const fn padded(col: usize) -> usize {
+    col + col / 32
 }
 
 /// The largest number of blocks of a cluster that every GPU with clusters supports.
@@ -264,7 +269,7 @@ impl Exchange {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn expect(self, turn: usize) {
         if turn < self.turns {
-            // SAFETY: the caller's contract.
+            // SAFETY: the barrier's phase before has ended, and only this thread announces the sums of the turn.
             unsafe { Barrier::arrive_expect_tx(self.arrived.add(turn % 2), 8 * Self::warps()) };
         }
     }
@@ -284,8 +289,8 @@ impl Exchange {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send(self, turn: usize, x: [f32; 2]) {
         let (tid, warps) = (thread::thread_idx_x(), thread::block_dim_x() / 32);
-        // SAFETY: the caller's contract. A warp writes its own element in each block. All have read what was there: each
-        // warp read it before it sent the sums in between, which this one has received.
+        // SAFETY: a warp writes its own element in each block. All have read what was there: each warp read
+        // it before it sent the sums in between, which this one has received.
         unsafe {
             let [a, b] = lanes_sums::<32, 2>(x);
             if tid % 32 < cluster::num_blocks() {
@@ -305,7 +310,7 @@ impl Exchange {
     pub unsafe fn receive(self, turn: usize) -> [f32; 2] {
         let (tid, count) = (thread::thread_idx_x(), Self::warps());
         let mut sums = [0.0; 2];
-        // SAFETY: the caller's contract. The barrier's phase ends when the sums of all warps have arrived.
+        // SAFETY: the barrier's phase ends when the sums of all warps have arrived.
         unsafe {
             Barrier::wait_parity_cluster(self.arrived.add(turn % 2), turn as u32 / 2 % 2);
             if tid == 0 {

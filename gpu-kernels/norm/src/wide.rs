@@ -86,12 +86,7 @@ where
         let [off, variance] = correction(sums, per_column, args.has(CENTRED));
         let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
         if thread::thread_idx_x() == 0 {
-            if !args.mean.is_null() {
-                *args.mean.add(row) = mean + off;
-            }
-            if !args.rstd.is_null() {
-                *args.rstd.add(row) = rstd;
-            }
+            args.store_statistics(row, mean + off, rstd);
         }
         for i in 0..vectors {
             let x = x(i);

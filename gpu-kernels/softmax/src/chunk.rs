@@ -146,7 +146,7 @@ impl<T: Number> Line<T> {
     /// The row has this column.
     #[inline(always)]
     pub unsafe fn element(&self, col: u32) -> f32 {
-        // SAFETY: the caller's column.
+        // SAFETY: the row has the column.
         unsafe { *self.start.add(col as usize) }.to_f32()
     }
 }

@@ -174,13 +174,13 @@ pub(super) unsafe fn softmax<
     // SAFETY: all threads of the cluster get here, and to `swap`; the memory is the kernel's.
     let others = CLUSTER.then(|| unsafe { Exchange::new(shared.add(BLOCK / 32), part) });
     let first = block / part.parts as usize * (BLOCK / THREADS);
-    // SAFETY: the kernel's contract.
+    // SAFETY: the block has such rows.
     let row = unsafe { args.row::<N, THREADS>(first + group, part) };
     let prefetch = || {
         if args.prefetch_blocks > 0 {
             let later = first + args.prefetch_blocks as usize * (BLOCK / THREADS);
             let (rows, shape) = ([later, BLOCK / THREADS], [args.rows, args.cols]);
-            // SAFETY: as above.
+            // SAFETY: the rows exist.
             unsafe { prefetch_rows(args.inp, args.inp_stride, shape, rows, part) };
         }
     };
@@ -210,14 +210,14 @@ pub(super) unsafe fn softmax<
             y_reg[i] = if args.is_log() { x.map(|x| x * args.scale) } else { y };
         }
     }
-    // SAFETY: as above.
+    // SAFETY: all lanes execute this.
     let mut pair = f32x2::new(max_warp, unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, sum) });
     if THREADS > 32 {
-        // SAFETY: as above.
+        // SAFETY: all threads execute this.
         pair = unsafe { exchange::<THREADS>(shared, pair, args.scale) };
     }
     if let Some(others) = others {
-        // SAFETY: as above.
+        // SAFETY: all threads of the cluster execute this.
         pair = unsafe { merge::<16>(others.swap(pair, NO_PAIR), args.scale) };
     }
 

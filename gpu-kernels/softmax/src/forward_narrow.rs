@@ -116,7 +116,7 @@ pub(super) unsafe fn softmax<
         let x = x_reg[r].map(|x| I::unpack(x).map(|x| x - max));
         let y = x.map(|x| x.map(|x| args.exp(x)));
         let sum = y.iter().fold(0.0, |sum, &y| sum + sum_of(y));
-        // SAFETY: as above.
+        // SAFETY: all lanes execute this.
         let (a, b) = args.factors(unsafe { reduce_sum_width::<f32, WIDTH>(u32::MAX, sum) });
         for i in 0..VECTORS {
             let result = if args.is_log() { x[i].map(|x| x * args.scale + b) } else { y[i].map(|y| y * a) };

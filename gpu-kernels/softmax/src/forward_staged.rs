@@ -101,7 +101,7 @@ where
         at += AT_ONCE * BLOCK;
     }
     while at < len {
-        // SAFETY: as above.
+        // SAFETY: all threads execute this; the vectors have arrived.
         pair = unsafe { reduce_vectors::<I, O, N, BLOCK, 1>(first.add(at), len - at, pair, scale) };
         at += BLOCK;
     }

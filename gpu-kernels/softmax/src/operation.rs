@@ -95,12 +95,12 @@ macro_rules! kernels {
             const FORWARD: &'static ForwardKernels<$ty, $ty> = &ForwardKernels::new();
         }
         $(
-            // SAFETY: as above.
+            // SAFETY: kernels of this crate, of these types.
             unsafe impl ForwardTo<$out> for $ty {
                 const FORWARD: &'static ForwardKernels<$ty, $out> = &ForwardKernels::new();
             }
         )*
-        // SAFETY: as above.
+        // SAFETY: kernels of this crate, of this type.
         unsafe impl RowKernels for $ty {
             const BACKWARD: &'static RowVariants<BackwardArgs<$ty>> = &RowVariants {
                 variants: softmax_backward::INSTANCES,

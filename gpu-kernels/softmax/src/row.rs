@@ -278,7 +278,7 @@ pub(super) unsafe fn prefetch_rows<I>(
     let len = per_part.min(elements.saturating_sub(skipped)).saturating_sub(to_boundary);
     let bytes = (len * size_of::<I>()) as u32 / 16 * 16;
     if bytes > 0 {
-        // SAFETY: as above; the bytes are whole, aligned vectors.
+        // SAFETY: the row has the bytes, which are whole, aligned vectors.
         unsafe { hint::prefetch_l2(start.add(to_boundary), bytes) };
     }
 }
@@ -294,7 +294,7 @@ pub(super) const NO_PAIR: f32x2 = f32x2::new(f32::MIN, 0.0);
 /// All lanes of the warp call this.
 #[inline(always)]
 pub(super) unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }: f32x2, scale: f32) -> f32x2 {
-    // SAFETY: the caller's contract: all lanes execute this.
+    // SAFETY: all lanes execute this.
     unsafe {
         let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
         let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum_lane * ((max_lane - max) * scale).exp());
@@ -310,7 +310,7 @@ pub(super) unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }:
 pub(super) unsafe fn exchange<const THREADS: usize>(shared: *mut f32x2, of_warp: f32x2, scale: f32) -> f32x2 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
+    // SAFETY: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         if lane == 0 {
             *shared.add(thread / 32) = of_warp;

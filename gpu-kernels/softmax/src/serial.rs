@@ -58,7 +58,7 @@ pub(super) unsafe fn store<T: Number>(row: *mut T, start: usize, cols: usize, va
 pub(super) unsafe fn max<T: Number>(row: *const T, cols: usize) -> f32 {
     let mut max = [f32::MIN; WIDTH];
     for start in (0..cols).step_by(WIDTH) {
-        // SAFETY: the caller's row.
+        // SAFETY: the row has `cols` columns.
         let x = unsafe { load(row, start, cols, f32::MIN) };
         max = core::array::from_fn(|j| max[j].max(x[j]));
     }

@@ -5,8 +5,9 @@ use syn::ext::IdentExt as _;
 use syn::parse::{ParseStream, Parser as _};
 use syn::{Error, Expr, ItemFn, Result, Token, Type, parenthesized, token};
 
-use super::eval;
+use super::eval::{self, CAPABILITIES};
 use super::instances::{Instance, Names};
+use crate::tokens::{comma, mentions};
 
 /// The known arguments of the attribute; others are ignored.
 #[derive(Default)]
@@ -58,10 +59,6 @@ const BOUNDS: [(&str, &str); 3] = [
         "min_blocks is the number of blocks that fit a multiprocessor, 1 or more: `min_blocks = 4`",
     ),
 ];
-
-/// The compute capabilities that `cuda_builder` knows, as in its `arch.rs`.
-pub(super) const CAPABILITIES: [u32; 21] =
-    [50, 52, 53, 60, 61, 62, 70, 72, 73, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
 
 /// The most threads that a multiprocessor of any GPU runs at once.
 const MOST_THREADS: u32 = 2048;
@@ -151,11 +148,11 @@ impl Arguments {
 
     /// Refuses settings of instances that nothing reads.
     fn check_keys(&self, instances: &[Instance]) -> Result<()> {
-        let mentions = |name: &Ident| {
-            self.facts.as_ref().is_some_and(|(_, facts)| super::mentions(quote::quote!(#facts), name))
+        let is_in_facts = |name: &Ident| {
+            self.facts.as_ref().is_some_and(|(_, facts)| mentions(quote::quote!(#facts), name))
         };
         let mut settings = instances.iter().flat_map(|instance| &instance.settings);
-        match settings.find(|(name, _)| !is_bound(name) && name != CPU_ONLY && !mentions(name)) {
+        match settings.find(|(name, _)| !is_bound(name) && name != CPU_ONLY && !is_in_facts(name)) {
             None => Ok(()),
             Some((name, _)) => Err(Error::new(
                 name.span(),
@@ -240,14 +237,6 @@ fn exact_arch(own: &[(Ident, Expr)], attribute: &[(Ident, Expr)]) -> Result<Opti
 /// Refuses a value for a word that takes none.
 fn stands_alone(input: ParseStream<'_>, message: &str) -> Result<()> {
     if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(input.error(message)) }
-}
-
-/// Reads a comma, unless nothing follows.
-pub(super) fn comma(input: ParseStream<'_>) -> Result<()> {
-    if !input.is_empty() {
-        input.parse::<Token![,]>()?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{Ident, ItemFn, Type};
 
+use super::arguments::Bounds;
 use super::host::{inferred_lifetimes, is_primitive};
+use super::param::Param;
 use super::stamp::{DeviceArgument, DeviceCall};
-use super::{Bounds, Param};
 
 /// The target feature that `cuda_builder` sets when it builds the kernels for one architecture only. It sets no other
 /// PTX version, and a made-up name would make rustc warn.

@@ -3,7 +3,9 @@
 use proc_macro2::{Ident, TokenStream};
 use syn::{BinOp, Error, Expr, Lit, Result};
 
-use super::arguments::CAPABILITIES;
+/// The compute capabilities that `cuda_builder` knows, as in its `arch.rs`.
+pub(super) const CAPABILITIES: [u32; 21] =
+    [50, 52, 53, 60, 61, 62, 70, 72, 73, 75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121];
 
 const UNKNOWN: &str = "this number is needed while the macro runs: write it with integers, the kernel's const \
                        parameters, `+ - * / %`, `min(a, b)` and `max(a, b)`; the value of a `const` is not known here: write the \

@@ -5,7 +5,9 @@ use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{GenericParam, Generics, ItemFn, Type};
 
-use super::{Bounds, Param, name};
+use super::arguments::Bounds;
+use super::name;
+use super::param::Param;
 
 pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> TokenStream {
     let Bounds { min_arch, arch_specific, max_threads, min_blocks, cooperative, cpu_only } = bounds;

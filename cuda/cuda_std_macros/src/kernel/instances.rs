@@ -10,8 +10,8 @@ use syn::{
     token,
 };
 
-use super::arguments::comma;
-use super::{eval, replaced};
+use super::eval;
+use crate::tokens::{comma, replaced};
 
 /// An entry point: the function with its type and const parameters filled in.
 pub(super) struct Instance {

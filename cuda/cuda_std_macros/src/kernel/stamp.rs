@@ -10,7 +10,16 @@ use syn::{
 
 use super::arguments::HostArguments;
 use super::instances::Instance;
-use super::{Listed, Param, replaced};
+use super::param::Param;
+use crate::tokens::{mentions, replaced};
+
+/// A kernel in the lists for host code.
+pub(super) struct Listed {
+    pub launch_type: Ident,
+    pub facts: TokenStream,
+    pub params: Vec<Param>,
+    pub cfg: Option<Attribute>,
+}
 
 /// Where the instances get a parameter of the generic function from.
 enum Source {
@@ -313,7 +322,7 @@ pub(super) fn facts(function: &ItemFn, facts: Option<&Expr>, instance: Option<&I
     let Some(facts) = facts else { return quote!(()) };
     let Some(instance) = instance else { return quote!(#facts) };
     let items = items(function, instance);
-    let settings = instance.settings.iter().filter(|(name, _)| super::mentions(quote!(#facts), name));
+    let settings = instance.settings.iter().filter(|(name, _)| mentions(quote!(#facts), name));
     // If two settings have the same name, the first is the instance's own and shadows that of its group.
     let settings = settings.rev().map(|(name, value)| {
         quote! {

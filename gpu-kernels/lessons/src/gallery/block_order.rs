@@ -62,7 +62,7 @@ impl Notes {
     /// Same as for [`Self::begin`].
     #[inline(always)]
     unsafe fn end(self, unit: usize) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the unit has an element, which only this thread writes.
         unsafe { *self.ends.add(unit) = misc::global_timer() };
     }
 }

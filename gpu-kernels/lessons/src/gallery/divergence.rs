@@ -41,7 +41,7 @@ fn turn(x: u32, way: u32) -> u32 {
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;
-    // SAFETY: the caller's contract.
+    // SAFETY: each thread has its own element.
     unsafe { branch(out, own, ways, turns) };
 }
 
@@ -53,7 +53,7 @@ pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;
-    // SAFETY: the caller's contract.
+    // SAFETY: each thread has its own element.
     unsafe { branch(out, own, ways, turns) };
 }
 
@@ -86,7 +86,7 @@ unsafe fn branch(out: *mut u32, own: u32, ways: u32, turns: u32) {
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;
-    // SAFETY: the caller's contract.
+    // SAFETY: each thread has its own element.
     unsafe { trips(out, own, ways, turns) };
 }
 
@@ -98,7 +98,7 @@ pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
 #[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;
-    // SAFETY: the caller's contract.
+    // SAFETY: each thread has its own element.
     unsafe { trips(out, own, ways, turns) };
 }
 

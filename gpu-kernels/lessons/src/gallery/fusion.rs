@@ -74,7 +74,7 @@ macro_rules! kernels {
         /// uses the elements of `out`, which may be an input.
         #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
         pub unsafe fn $name(out: *mut f32, $($input: *const f32,)+ $($parameter: $ty,)* len: u32) {
-            // SAFETY: the kernel's contract.
+            // SAFETY: the vectors have `len` elements.
             unsafe { map(out, [$($input),+], len, $f) }
         }
     )*};

@@ -19,7 +19,7 @@ pub(super) const BLOCK: usize = 32 * WARPS;
 #[inline(always)]
 pub(super) unsafe fn block_sum(shared: *mut f32, sum: f32) -> f32 {
     let tid = thread::thread_idx_x() as usize;
-    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
+    // SAFETY: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         let of_warp = reduce_sum(sum);
         if tid.is_multiple_of(32) {

@@ -87,7 +87,7 @@ pub unsafe fn recompute_backward_stored(
     d_out: *const f32,
     len: u32,
 ) {
-    // SAFETY: the kernel's contract.
+    // SAFETY: the vectors have `len` elements.
     unsafe { map(d_x, [s1, s2, d_out], len, |[s1, s2, d_out]| backward(s1, s2, d_out)) }
 }
 
@@ -100,7 +100,7 @@ pub unsafe fn recompute_backward_stored(
 /// elements of `out`.
 #[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
 pub unsafe fn recompute_forward(out: *mut f32, x: *const f32, len: u32) {
-    // SAFETY: the kernel's contract.
+    // SAFETY: the vectors have `len` elements.
     unsafe { map(out, [x], len, |[x]| sigmoid(sigmoid(sigmoid(x)))) }
 }
 
@@ -117,6 +117,6 @@ pub unsafe fn recompute_backward(d_x: *mut f32, x: *const f32, d_out: *const f32
         let s1 = sigmoid(x);
         backward(s1, sigmoid(s1), d_out)
     };
-    // SAFETY: the kernel's contract.
+    // SAFETY: the vectors have `len` elements.
     unsafe { map(d_x, [x, d_out], len, f) }
 }

@@ -59,7 +59,7 @@ impl Mail {
     pub unsafe fn send_pair(&self, to: *mut [u32; 2], words: [u32; 2]) {
         let to = to.cast::<u32>();
         for (i, word) in words.into_iter().enumerate() {
-            // SAFETY: the caller's contract.
+            // SAFETY: the word lies in this mail, and only this thread stores it.
             unsafe { grid::store_relaxed(to.add(i), word & !1 | self.parity) };
         }
     }
@@ -71,7 +71,7 @@ impl Mail {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send_words(&self, to: *mut [u32; 4], words: [u32; 4]) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the words lie in this mail, and only this thread stores them.
         unsafe { grid::store_all(to, words.map(|word| word & !1 | self.parity)) };
     }
 
@@ -82,7 +82,7 @@ impl Mail {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
-        // SAFETY: the caller's contract.
+        // SAFETY: the words lie in this mail, and only this thread stores them.
         unsafe { self.send_words(to, numbers.map(f32::to_bits)) };
     }
 
@@ -117,7 +117,7 @@ impl Mail {
         watchdog: Watchdog,
         from: [*const [u32; 4]; N],
     ) -> [f32x4; N] {
-        // SAFETY: the caller's contract.
+        // SAFETY: the words lie in this mail.
         let words = unsafe { self.receive_words(watchdog, from) };
         words.map(|words| words.map(f32::from_bits).into())
     }

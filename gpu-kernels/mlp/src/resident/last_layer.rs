@@ -81,22 +81,23 @@ impl<const WARPS: usize> Block<WARPS> {
         while quad < quads {
             let is_unit = quad < units;
             for first in (0..MAX_ROWS / (parts * WARPS)).step_by(ROWS_AT_ONCE * HALVES) {
-                // SAFETY: the lane's quad of existing rows; one warp receives each row.
-                unsafe {
-                    let row_of = |i: usize| parts * (warp + (first + i) * WARPS) + lane / lanes;
-                    let from = |i: usize| {
-                        let quad = (row_of(i) as u32).min(last) * quads + quad;
-                        mail.rows.wrapping_add(quad as usize).cast_const()
-                    };
-                    if HALVES == 2 {
-                        let from: [_; 2 * ROWS_AT_ONCE] = core::array::from_fn(from);
-                        let words = mail.receive_words(OTHER_ROWS, from);
-                        for i in 0..2 * ROWS_AT_ONCE {
-                            let scale = if is_unit { OUTPUTS } else { GRADIENTS };
-                            let [a, b, c, d] = words[i].map(|word| f32::from_bits(word) * scale);
-                            let [left, right] = [[a, b], [c, d]].map(split::<2>);
-                            for half in 0..2 {
-                                let row = row_of(i);
+                let row_of = |i: usize| parts * (warp + (first + i) * WARPS) + lane / lanes;
+                let from = |i: usize| {
+                    let quad = (row_of(i) as u32).min(last) * quads + quad;
+                    mail.rows.wrapping_add(quad as usize).cast_const()
+                };
+                if HALVES == 2 {
+                    let from: [_; 2 * ROWS_AT_ONCE] = core::array::from_fn(from);
+                    // SAFETY: the lane's quads of existing rows.
+                    let words = unsafe { mail.receive_words(OTHER_ROWS, from) };
+                    for i in 0..2 * ROWS_AT_ONCE {
+                        let scale = if is_unit { OUTPUTS } else { GRADIENTS };
+                        let [a, b, c, d] = words[i].map(|word| f32::from_bits(word) * scale);
+                        let [left, right] = [[a, b], [c, d]].map(split::<2>);
+                        for half in 0..2 {
+                            let row = row_of(i);
+                            // SAFETY: the row has the quad in shared memory, and only this lane writes it.
+                            unsafe {
                                 let to = match is_unit {
                                     true => shared
                                         .units(half)
@@ -114,8 +115,11 @@ impl<const WARPS: usize> Block<WARPS> {
                                 }
                             }
                         }
-                    } else {
-                        let from: [_; ROWS_AT_ONCE] = core::array::from_fn(from);
+                    }
+                } else {
+                    let from: [_; ROWS_AT_ONCE] = core::array::from_fn(from);
+                    // SAFETY: the lane's quads of existing rows, which have them in shared memory too, where only it writes them.
+                    unsafe {
                         let words = mail.receive_words(OTHER_ROWS, from);
                         for i in 0..ROWS_AT_ONCE {
                             let row = row_of(i);

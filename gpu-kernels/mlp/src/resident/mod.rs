@@ -194,7 +194,7 @@ impl<const WARPS: usize> Block<WARPS> {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     unsafe fn sync(&self) {
-        // SAFETY: the caller's contract.
+        // SAFETY: all threads execute this.
         unsafe { thread::sync_threads_aligned() };
     }
 }

@@ -169,22 +169,24 @@ impl<const WARPS: usize> Block<WARPS> {
         (row, label, scale): (usize, Option<(usize, usize)>, f32),
     ) {
         let (e, (_, lane)) = (self.extents, self.place());
+        let (units, logit, max, sum, class, is_class, targets);
+        let weights: [[f32; 4]; MAX_CLASSES];
         // SAFETY: the lane's quad, and its class; all lanes of the warp call the sums.
         unsafe {
-            let units = self.activate_row::<HALVES>(shared);
-            let weights: [[f32; 4]; MAX_CLASSES] =
-                core::array::from_fn(|class| (*shared.weights.add(class * PITCH + lane)).to_array());
+            units = self.activate_row::<HALVES>(shared);
+            weights = core::array::from_fn(|class| (*shared.weights.add(class * PITCH + lane)).to_array());
             let products = core::array::from_fn(|class| {
                 let w = weights[class];
                 units[0].mul_add(w[0], units[1] * w[1]) + units[2].mul_add(w[2], units[3] * w[3])
             });
-            let (class, logit) = (lane % MAX_CLASSES, sum_by_class(lane, products));
-            let is_class = class < e.classes;
-            let logit = if is_class { logit } else { f32::NEG_INFINITY };
-            let max = reduce_max_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, logit);
+            class = lane % MAX_CLASSES;
+            let of_class = sum_by_class(lane, products);
+            is_class = class < e.classes;
+            logit = if is_class { of_class } else { f32::NEG_INFINITY };
+            max = reduce_max_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, logit);
             let exp = if is_class { (logit - max).exp() } else { 0.0 };
-            let sum = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, exp);
-            let targets = &steps.targets;
+            sum = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, exp);
+            targets = &steps.targets;
             let gradient = match label {
                 Some((label, _)) => exp.mul_add(scale / sum, -scale * targets.of(class == label)),
                 None => 0.0,
@@ -193,6 +195,9 @@ impl<const WARPS: usize> Block<WARPS> {
                 *shared.logits.add(class) = if is_class { gradient } else { 0.0 };
             }
             sync_warp(u32::MAX);
+        }
+        // SAFETY: the warp has written the gradients of the logits. Each lane sends its own quads.
+        unsafe {
             let logits = shared.logits.cast::<f32x4>();
             let gradients: [[f32; 4]; LOGITS] = core::array::from_fn(|quad| (*logits.add(quad)).to_array());
             let mut sums = [0.0f32; 4];
@@ -214,7 +219,10 @@ impl<const WARPS: usize> Block<WARPS> {
                 let to = to_rows.add(e.gradient_quads(HALVES));
                 send::<HALVES>(mail, to, lane, (*logits.add(lane)).to_array(), GRADIENTS);
             }
-            // What no other block waits for comes last.
+        }
+        // What no other block waits for comes last.
+        // SAFETY: all lanes of the warp call the vote and the sum, and one writes the row's results.
+        unsafe {
             let first = warp_vote_ballot(u32::MAX, logit == max).trailing_zeros() as usize;
             let mut all = 0.0;
             if targets.are_spread() {
@@ -279,12 +287,12 @@ unsafe fn sum_by_class(lane: usize, mut numbers: [f32; MAX_CLASSES]) -> f32 {
         for i in 0..N {
             let [lower, upper] = [numbers[i], numbers[i + N]];
             let (own, others) = if is_upper { (upper, lower) } else { (lower, upper) };
-            // SAFETY: the caller's contract.
+            // SAFETY: all lanes execute this.
             numbers[i] = own + unsafe { warp_shuffle_xor(u32::MAX, others, N as u32, 32) }.0;
         }
     }
     const { assert!(MAX_CLASSES == 16) };
-    // SAFETY: the caller's contract.
+    // SAFETY: all lanes execute this.
     unsafe {
         halve::<8>(lane, &mut numbers);
         halve::<4>(lane, &mut numbers);
@@ -301,7 +309,7 @@ unsafe fn sum_by_class(lane: usize, mut numbers: [f32; MAX_CLASSES]) -> f32 {
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn send<const HALVES: usize>(mail: &Mail, to: *mut [u32; 4], i: usize, numbers: [f32; 4], scale: f32) {
-    // SAFETY: the caller's contract.
+    // SAFETY: the numbers lie in this mail, and only this thread sends them.
     unsafe {
         if HALVES == 2 {
             mail.send(to.add(i), numbers);

@@ -105,14 +105,14 @@ impl<const WARPS: usize> Block<WARPS> {
         let (e, count, ahead) = (self.extents, steps.steps as usize, steps.batches());
         // The thread that begins the copies: in one of the warps with the fewest tiles.
         let copies = self.tid == Self::THREADS - 32;
-        // SAFETY: the kernel's contract for all of it. The parts of shared memory lie one after the other. A barrier, which
-        // all threads reach, lies between one thread's write and another's read. Each phase of the copies' barriers has one
-        // thread's arrival, and is waited for before the next.
-        unsafe {
+        // SAFETY: the parts of shared memory lie one after the other. A barrier, which all threads reach, lies between one
+        // thread's write and another's read. Each phase of the copies' barriers has one thread's arrival, and is waited for
+        // before the next.
+        let (shared, mut weights, mut stages) = unsafe {
             let (shared, batches) = (self.weights_shared(), self.batches());
-            let mut weights = self.begin::<TILES, HALVES>(&shared, network, number);
+            let weights = self.begin::<TILES, HALVES>(&shared, network, number);
             // The batches of the step before, of this step, and of the next one.
-            let mut stages: [*const u8; STAGES] =
+            let stages: [*const u8; STAGES] =
                 core::array::from_fn(|i| self.batch(&batches, (i + STAGES - 1) % STAGES));
             if copies {
                 Barrier::init(shared.batch_is_there, 1);
@@ -136,13 +136,20 @@ impl<const WARPS: usize> Block<WARPS> {
             }
             self.activate::<HALVES>(&shared, (0, number), None);
             self.sync();
-            let (rates, mut lr) = (steps.rates(), 0.0);
-            for step in 0..count {
-                // Long before it is needed.
-                let last = core::mem::replace(&mut lr, *rates.add(step));
-                let parity = step as u32 & 1;
-                let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
-                let has_next = step + 1 < ahead;
+            (shared, weights, stages)
+        };
+        let (rates, mut lr) = (steps.rates(), 0.0);
+        for step in 0..count {
+            // Long before it is needed.
+            // SAFETY: there is a rate for each step.
+            let last = core::mem::replace(&mut lr, unsafe { *rates.add(step) });
+            let parity = step as u32 & 1;
+            // SAFETY: each step's mail has room for the words of these extents.
+            let mail = unsafe { Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32)) };
+            let has_next = step + 1 < ahead;
+            // SAFETY: a barrier, which all threads reach, lies between one thread's write and another's read. A batch is replaced
+            // after all threads are done with it.
+            unsafe {
                 self.send_sums::<HALVES>(&shared, &mail, step, number);
                 // While the rows' blocks work: the last step's update, and the next batch's sums without this step's update.
                 if copies && has_next {
@@ -176,8 +183,11 @@ impl<const WARPS: usize> Block<WARPS> {
                     self.leave_sums::<HALVES>(&shared, steps, number, lr);
                 }
                 self.sync();
-                stages = [stages[1], stages[2], stages[0]];
             }
+            stages = [stages[1], stages[2], stages[0]];
+        }
+        // SAFETY: the gradients are those of the last step's batch, and all threads have reached the last barrier.
+        unsafe {
             self.update::<TILES, HALVES>(&shared, stages[0], &mut weights, lr);
             self.finish::<TILES>(&shared, network, number, &weights);
         }

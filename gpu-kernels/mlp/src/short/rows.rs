@@ -164,20 +164,15 @@ impl Row {
         let across = (self.of.hidden2 / 4).max(1);
         let [groups, group, column] =
             [THREADS as u32 / across, tid as u32 / across, tid as u32 % across].map(|n| n as usize);
-        // SAFETY: the kernel's contract. What is read before the wait was written by an earlier launch, and is read past L1.
-        // One thread writes each element of shared memory, and it is read after a barrier.
-        unsafe {
+        // SAFETY: these arrays have the elements. An earlier launch wrote them, and they are read past L1. One thread writes each
+        // element of shared memory.
+        let (weights, packed) = unsafe {
             let second = Matrix::new(of.weights2, hidden1, hidden2);
             // The last few threads have no rows.
             let start = if group < groups { group } else { hidden1 };
             let weights: [f32x4; QUADS] = second.any_quads(|i| (start + i * groups, 4 * column));
             let at = |array: *const f32, i: usize| array.add(i).read_volatile();
-            // Recomputed from one register at each use: the other registers are for weights.
             let packed = opaque(start | column << 10 | groups << 20) as u32;
-            let unpacked = || {
-                let packed = opaque(packed as usize) as u32;
-                [packed & 1023, packed >> 10 & 1023, packed >> 20]
-            };
             // Each thread loads the biases of the elements that it will write there.
             *self.units1.add(tid) = at(of.biases1, tid.min(hidden1 - 1));
             if tid < MAX_HIDDEN2 {
@@ -203,6 +198,16 @@ impl Row {
                 };
             }
             wait_for_turn();
+            (weights, packed)
+        };
+        // Recomputed from one register at each use: the other registers are for weights.
+        let unpacked = || {
+            let packed = opaque(packed as usize) as u32;
+            [packed & 1023, packed >> 10 & 1023, packed >> 20]
+        };
+        // SAFETY: one thread writes each element of shared memory and of the units, and it is read after a barrier, which all
+        // threads reach.
+        unsafe {
             if tid < hidden1 {
                 let unit = relu(self.first_layer(hidden1) + *self.units1.add(tid));
                 *self.units1.add(tid) = unit;
@@ -229,6 +234,10 @@ impl Row {
                 *of.units2.add(row * hidden2 + tid) = unit;
             }
             thread::sync_threads_aligned();
+        }
+        // SAFETY: one thread writes each element of shared memory and of the gradients, and it is read after a barrier, which all
+        // threads reach.
+        unsafe {
             self.third_layer([hidden2, classes]);
             thread::sync_threads_aligned();
             if tid < MAX_HIDDEN2 {
@@ -312,9 +321,7 @@ impl Row {
         let (of, row, tid) = (&self.of, self.row, self.tid);
         let class = tid % MAX_CLASSES;
         // SAFETY: class and unit lie in the shapes; all lanes of the warp reach the collectives.
-        unsafe {
-            // Read again at each use: registers are for weights.
-            let label = || self.place.cast::<u32>().read_volatile() as usize;
+        let (less, sum, d_logit) = unsafe {
             // After the last class these are the next units' weights, and their logits' gradients are 0.
             let own = self.last.add(tid.min(hidden2 - 1) * classes);
             let logit = if class < classes { *self.logits.add(class) } else { f32::NEG_INFINITY };
@@ -336,6 +343,10 @@ impl Row {
                 *self.gradients.add(tid) = gradient;
                 *of.d_hidden2.add(row * hidden2 + tid) = gradient;
             }
+            (less, sum, d_logit)
+        };
+        // SAFETY: class and row lie in the shapes; all lanes of the first warp reach the collectives.
+        unsafe {
             if tid < 32 {
                 let candidate = if less == 0.0 { class as u32 } else { WIDTH };
                 let hit = reduce_min_width::<u32, WIDTH>(u32::MAX, candidate) as usize;
@@ -347,7 +358,7 @@ impl Row {
                     let less = if class < classes { less } else { 0.0 };
                     all = reduce_sum_width::<f32, WIDTH>(u32::MAX, less);
                 }
-                let label = label();
+                let label = self.place.cast::<u32>().read_volatile() as usize;
                 if tid == label {
                     let (loss, first) =
                         (sum.ln() - of.targets.weighted(less, all), (*self.place)[1] as usize);

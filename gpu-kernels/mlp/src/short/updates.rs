@@ -71,24 +71,29 @@ impl Update {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
         let across = self.outputs.div_ceil(TILE_COLS as u32).max(1);
         let (row0, col0) = ((tile / across) as usize * TILE_ROWS, (tile % across) as usize * TILE_COLS);
-        // SAFETY: the caller's contract; each parameter belongs to one thread.
+        // SAFETY: the state has the step's rate, and the layer its parameters.
+        let (rates, weights, biases) = unsafe {
+            (
+                StepState::rates_past_l1(state, turn),
+                Matrix::new(self.weights, inputs, outputs),
+                Matrix::new(self.biases, 1, outputs),
+            )
+        };
+        let tid = thread::thread_idx_x() as usize;
+        let place = |i: usize| {
+            let [row, col] = Of::place_of(tid, i);
+            (row0 + row, col0 + col)
+        };
+        // Loads everything at once, before the thread writes anything: loads of memory that may have been written wait for the
+        // write.
+        let mut old: [f32x4; QUADS[2]] = weights.quads(place);
+        if row0 + TILE_ROWS > inputs {
+            let of_biases: [f32x4; QUADS[2]] =
+                biases.quads(|i| (place(i).0.wrapping_sub(inputs), place(i).1));
+            old = core::array::from_fn(|i| if place(i).0 < inputs { old[i] } else { of_biases[i] });
+        }
+        // SAFETY: all threads of the block execute this, and each parameter belongs to one of them.
         unsafe {
-            let rates = StepState::rates_past_l1(state, turn);
-            let (weights, biases) =
-                (Matrix::new(self.weights, inputs, outputs), Matrix::new(self.biases, 1, outputs));
-            let tid = thread::thread_idx_x() as usize;
-            // Loads everything at once, before the thread writes anything: loads of memory that may have been written wait
-            // for the write.
-            let place = |i: usize| {
-                let [row, col] = Of::place_of(tid, i);
-                (row0 + row, col0 + col)
-            };
-            let mut old: [f32x4; QUADS[2]] = weights.quads(place);
-            if row0 + TILE_ROWS > inputs {
-                let of_biases: [f32x4; QUADS[2]] =
-                    biases.quads(|i| (place(i).0.wrapping_sub(inputs), place(i).1));
-                old = core::array::from_fn(|i| if place(i).0 < inputs { old[i] } else { of_biases[i] });
-            }
             let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
             let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
             Of::once::<{ QUADS[0] }, { QUADS[1] }, { QUADS[2] }>(

@@ -161,7 +161,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// No other code uses these elements.
     #[inline(always)]
     pub unsafe fn store_edges(&self, sum: f32, [dy, y]: [[f32; 2]; 2]) {
-        // SAFETY: the caller's elements.
+        // SAFETY: each element of the gradient belongs to one thread.
         unsafe { self.dy.store_edges::<N>(self.finish(sum, dy, y)) };
     }
 }
@@ -174,7 +174,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
 pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, sum: f32) -> f32 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
+    // SAFETY: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum);
         if THREADS <= 32 {

@@ -165,7 +165,7 @@ impl<T: Number> CrossEntropyArgs<T> {
     {
         let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
         let index = block * (BLOCK / THREADS) + tid / THREADS;
-        // SAFETY: the caller's contract.
+        // SAFETY: the index is that of one of the block's rows.
         (index, unsafe { self.part(index, Part::ALL) })
     }
 
@@ -213,7 +213,7 @@ impl<T: Number> CrossEntropyArgs<T> {
         if self.prefetch_blocks > 0 {
             let first = (group + self.prefetch_blocks as usize) * rows;
             let (rows, shape) = ([first, rows], [self.rows, self.cols]);
-            // SAFETY: the kernel's contract.
+            // SAFETY: the rows exist.
             unsafe { prefetch_rows(self.logits, self.stride, shape, rows, part) };
         }
     }
@@ -352,7 +352,7 @@ impl Gradient {
         (edge_reg, logit): ([f32; 2], f32),
         exp: impl Fn(f32) -> f32,
     ) {
-        // SAFETY: the caller's elements.
+        // SAFETY: each element of the gradient belongs to one thread.
         unsafe {
             if let Some(to) = row.output_at::<N>(self.target.col as usize) {
                 *to = T::from_f32(exp(logit).mul_add(self.factor, -self.scale));

@@ -25,7 +25,7 @@ pub(super) unsafe fn first_of_row<const THREADS: usize, const LANES: u32>(
 ) -> u32 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
-    // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the barrier.
+    // SAFETY: all threads execute this. Each warp has its own element, and reads after the barrier.
     unsafe {
         let first = reduce_min_width::<u32, LANES>(u32::MAX, first);
         if THREADS <= 32 {

@@ -91,7 +91,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
                 unsafe { T::store(to, gradients) };
             }
         }
-        // SAFETY: the caller's elements.
+        // SAFETY: each element of the gradient belongs to one thread.
         unsafe {
             gradient.finish::<T, N, THREADS>(&self.row, (self.edge_reg, logit), |x| exp::<T>(x - max, 1.0))
         };
@@ -131,7 +131,7 @@ pub(super) unsafe fn in_registers<
         let logit = if index < args.rows as usize { args.logit(index, target) } else { f32::NAN };
         (index, held, target, logit)
     };
-    // SAFETY: the kernel's contract.
+    // SAFETY: all threads of the block execute this.
     unsafe { args.prefetch(BLOCK / THREADS) };
 
     // SAFETY: all threads of the block execute this and everything below.
@@ -139,15 +139,15 @@ pub(super) unsafe fn in_registers<
     // Before the exponentials replace the elements.
     let first = if args.wants_correct() { held.first(max_warp) } else { u32::MAX };
     let (y_reg, sum) = held.exps(max_warp);
-    // SAFETY: as above.
+    // SAFETY: all lanes execute this.
     let mut pair = f32x2::new(max_warp, unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, sum) });
     if THREADS > 32 {
-        // SAFETY: as above.
+        // SAFETY: all threads execute this.
         pair = unsafe { exchange::<THREADS>(shared, pair, 1.0) };
     }
     let mut first = if max_warp == pair.x { first } else { u32::MAX };
     if args.wants_correct() {
-        // SAFETY: as above; the condition is the same in the whole grid.
+        // SAFETY: all threads execute this; the condition is the same in the whole grid.
         first = unsafe { first_of_row::<THREADS, LANES>(first_shared, first) };
     }
 

@@ -49,7 +49,7 @@ pub(super) unsafe fn serial<T: Number>(_: *mut f32x2, _: *mut u32, args: CrossEn
 #[inline(always)]
 unsafe fn first_equal<T: Number>(row: *const T, cols: usize, max: f32) -> u32 {
     for start in (0..cols).step_by(WIDTH) {
-        // SAFETY: the caller's row. NaN equals nothing.
+        // SAFETY: the row has `cols` columns. NaN equals nothing.
         let first = first_of(unsafe { load(row, start, cols, f32::NAN) }, max, start);
         if first < u32::MAX {
             return first;

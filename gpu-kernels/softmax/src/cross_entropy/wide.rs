@@ -40,7 +40,7 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     let mut first_in_row = u32::MAX;
     if args.wants_correct() {
         let first = if mine.x == max { first } else { u32::MAX };
-        // SAFETY: as above; the condition is the same in the whole grid.
+        // SAFETY: all threads execute this; the condition is the same in the whole grid.
         first_in_row = unsafe { first_of_row::<BLOCK, 32>(first_shared, first) };
     }
 

@@ -74,7 +74,7 @@ impl<T: Number> SampleArgs<T> {
     where
         T: Element<N>,
     {
-        // SAFETY: the kernel's contract.
+        // SAFETY: the logits have the row.
         unsafe { Line::new(self.logits, self.stride, [self.rows, self.cols], index) }
     }
 
@@ -84,7 +84,7 @@ impl<T: Number> SampleArgs<T> {
     /// The row and the column lie in the matrix.
     #[inline(always)]
     pub(super) unsafe fn logit(&self, row: usize, col: u32) -> f32 {
-        // SAFETY: the caller's element.
+        // SAFETY: the logits have the element.
         unsafe { *self.logits.add(row * self.stride as usize + col as usize) }.to_f32()
     }
 
@@ -95,7 +95,7 @@ impl<T: Number> SampleArgs<T> {
     #[inline(always)]
     pub(super) unsafe fn write(&self, row: usize, token: u32, f32x2 { x: max, y: sum }: f32x2) {
         let has_token = sum > 0.0;
-        // SAFETY: the caller's row.
+        // SAFETY: the row exists, and one thread writes its results.
         unsafe {
             *self.tokens.add(row) = if has_token { token } else { NO_TOKEN };
             if !self.log_probabilities.is_null() {

@@ -74,7 +74,7 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
         if !self.above.is_nothing() {
             return self.max_of_row;
         }
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         unsafe { reduce_max(largest::<T, N>(&self.x_reg).max(f32::MIN)) }
     }
 
@@ -87,7 +87,7 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
     where
         T: Element<N>,
     {
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         unsafe {
             let (max, mut sum) = (self.max::<N>(), 0.0);
             for i in 0..VECTORS {
@@ -106,11 +106,11 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
     where
         T: Element<N>,
     {
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         let max = unsafe { self.max::<N>() };
         let (mut sum, mut sums) = (0.0, [0.0; VECTORS]);
         for i in 0..VECTORS {
-            // SAFETY: as above.
+            // SAFETY: all lanes execute this.
             sums[i] = unsafe { reduce_sum(sum_of(self.vector::<N>(i).map(|x| exp(x - max, factor)))) };
             sum += sums[i];
         }
@@ -134,7 +134,7 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
                 first = if x[j] == max { first.min(col) } else { first };
             }
         }
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         unsafe { reduce_min(first) }
     }
 
@@ -167,7 +167,7 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
         let x = T::unpack(x);
         let x = if self.above.is_nothing() { x } else { self.above.masked_vector(x, first) };
         let weights = x.map(|x| exp(x - pair.x, factor));
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         let mut before = unsafe { sum_before(weights.into_iter().fold(0.0, |sum, weight| sum + weight)) };
         // The column plus one, so that 0 means no column.
         let mut token = 0;
@@ -177,7 +177,7 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
             }
             before += weights[j];
         }
-        // SAFETY: as above.
+        // SAFETY: all lanes execute this.
         unsafe { reduce_max(token) - 1 }
     }
 }
@@ -191,12 +191,12 @@ pub(super) unsafe fn sum_before(of_lane: f32) -> f32 {
     let (lane, mut sum) = (lane(), of_lane);
     let mut distance = 1;
     while distance < 32 {
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         let (lower, _) = unsafe { warp_shuffle_up(u32::MAX, sum, distance, 32) };
         sum += if lane >= distance as usize { lower } else { 0.0 };
         distance *= 2;
     }
-    // SAFETY: as above.
+    // SAFETY: all lanes execute this.
     let (before, _) = unsafe { warp_shuffle_up(u32::MAX, sum, 1, 32) };
     if lane > 0 { before } else { 0.0 }
 }

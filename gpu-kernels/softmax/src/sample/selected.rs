@@ -47,7 +47,7 @@ impl<T: Number> Selection<T> for SampleArgs<T> {
             weights[i] = if key > 0 { exp(value(key) - pair.x, factor) } else { 0.0 };
         }
         let sum_of = |weights: [f32; PLACES]| weights.into_iter().fold(0.0, |sum, weight| sum + weight);
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         let (mut before, mut sum) = unsafe { (sum_before(sum_of(weights)), reduce_sum(sum_of(weights))) };
         let mut befores = [0.0; PLACES];
         for i in 0..PLACES {
@@ -58,7 +58,7 @@ impl<T: Number> Selection<T> for SampleArgs<T> {
             for i in 0..PLACES {
                 weights[i] = if befores[i] < self.top_p * sum { weights[i] } else { 0.0 };
             }
-            // SAFETY: as above.
+            // SAFETY: all lanes execute this.
             sum = unsafe { reduce_sum(sum_of(weights)) };
         }
         let [_, word] = self.noise(row).words(0, 0);
@@ -70,7 +70,7 @@ impl<T: Number> Selection<T> for SampleArgs<T> {
                 place = (first + i) as u32 + 1;
             }
         }
-        // SAFETY: as above; one lane writes. A row without a sum has no token, but it has a first place.
+        // SAFETY: one lane writes. A row without a sum has no token, but it has a first place.
         unsafe {
             let place = reduce_max(place).max(1) - 1;
             if lane() == 0 {

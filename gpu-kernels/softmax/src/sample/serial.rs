@@ -54,7 +54,7 @@ unsafe fn seen<T: Number>(args: &SampleArgs<T>, row: usize, above: Above, round:
     let mut seen = Seen { pair: none, chunk: 0, of_chunk: none };
     let mut height = f32::NEG_INFINITY;
     for chunk in 0..(args.cols as usize).div_ceil(CHUNK) {
-        // SAFETY: the caller's row.
+        // SAFETY: the row exists.
         let of_chunk = unsafe { sums(args, row, chunk, above) };
         let max = seen.pair.x.max(of_chunk.x);
         let [below, next_below] = [seen.pair, of_chunk].map(|it| (it.x - max) * scale);
@@ -78,11 +78,11 @@ unsafe fn seen<T: Number>(args: &SampleArgs<T>, row: usize, above: Above, round:
 /// The row lies in the matrix.
 unsafe fn sums<T: Number>(args: &SampleArgs<T>, row: usize, chunk: usize, above: Above) -> f32x2 {
     let mut max = [f32::MIN; WIDTH];
-    // SAFETY: the caller's row.
+    // SAFETY: the row exists.
     unsafe { for_each(args, row, chunk, above, |_, x| max = core::array::from_fn(|j| max[j].max(x[j]))) };
     let max = max.into_iter().fold(f32::MIN, f32::max);
     let (mut sum, factor) = ([0.0; WIDTH], args.factor());
-    // SAFETY: as above.
+    // SAFETY: the row exists.
     unsafe {
         for_each(args, row, chunk, above, |_, x| {
             sum = core::array::from_fn(|j| sum[j] + exp(x[j] - max, factor));
@@ -105,7 +105,7 @@ unsafe fn for_each<T: Number>(
 ) {
     let cols = args.cols as usize;
     for start in (chunk * CHUNK..cols.min((chunk + 1) * CHUNK)).step_by(WIDTH) {
-        // SAFETY: the caller's row.
+        // SAFETY: the row exists.
         let x = unsafe { load(args.logits.add(row * args.stride as usize), start, cols, f32::NEG_INFINITY) };
         each(
             start,
@@ -124,7 +124,7 @@ unsafe fn of_all<T: Number>(args: &SampleArgs<T>, row: usize, all: Seen) -> u32 
         let [_, word] = args.noise(row).words(last.chunk as u32, round);
         let part = Noise::uniform(word) * last.of_chunk.y;
         let (mut before, mut token) = (0.0, 0);
-        // SAFETY: the caller's row.
+        // SAFETY: the row exists.
         unsafe {
             for_each(args, row, last.chunk, above, |start, x| {
                 for j in 0..WIDTH {

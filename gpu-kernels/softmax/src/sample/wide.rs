@@ -49,7 +49,7 @@ impl Seen {
     #[inline(always)]
     unsafe fn merged<const LANES: u32>(self, scale: f32) -> Self {
         let Self { pair: f32x2 { x: max_lane, y: sum_lane }, height, chunk } = self;
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         unsafe {
             let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
             let below = (max_lane - max) * scale;
@@ -111,7 +111,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
                 if chunk >= self.line.chunks() {
                     break;
                 }
-                // SAFETY: the caller's contract: all lanes execute this.
+                // SAFETY: all lanes execute this.
                 let pair = unsafe { self.chunk::<N, VECTORS>(chunk, above).pair::<N>(factor) };
                 if i == lane {
                     next = Seen { pair, chunk, ..next };
@@ -136,7 +136,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
             mine.chunk = if is_next { next.chunk } else { mine.chunk };
             mine.pair = f32x2::new(max, sum);
         }
-        // SAFETY: as above.
+        // SAFETY: all lanes execute this.
         unsafe { mine.merged::<32>(scale) }
     }
 
@@ -151,7 +151,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
     {
         let (tid, Part { rank, parts }, scale) = (thread::thread_idx_x(), self.part, self.args.scale);
         let shared = self.shared.wrapping_add((round % 2) as usize * (quads::<BLOCK>() / 2));
-        // SAFETY: the caller's contract: all threads execute this. Each warp has its own element, and reads after the
+        // SAFETY: all threads execute this. Each warp has its own element, and reads after the
         // barrier. Each block writes its own element in every block, and each block reads after the cluster's barrier.
         unsafe {
             let of_warp = self.seen_by_warp::<N, VECTORS>(above, round);
@@ -199,7 +199,7 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
         T: Element<N>,
     {
         let factor = self.args.factor();
-        // SAFETY: the caller's contract: all lanes execute this.
+        // SAFETY: all lanes execute this.
         unsafe {
             let of_chunk = self.chunk::<N, VECTORS>(chunk, above);
             let sums = of_chunk.sums::<N>(factor);

@@ -63,7 +63,7 @@ impl<T: Number> TopKArgs<T> {
         } else {
             (f32::NAN, place as u32)
         };
-        // SAFETY: the caller's place.
+        // SAFETY: the results have the place, and one thread writes it.
         unsafe {
             *self.probabilities.add(row * self.probabilities_stride as usize + place) = probability;
             *self.indices.add(row * self.indices_stride as usize + place) = col;

@@ -115,7 +115,7 @@ impl Keys for Gathered {
 unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
     let tid = thread::thread_idx_x() as usize;
     let Scratch { keys: room, least, counts: count, largest: all, .. } = scratch;
-    // SAFETY: the caller's contract: all threads execute this. A barrier separates the accesses of different threads to a
+    // SAFETY: all threads execute this. A barrier separates the accesses of different threads to a
     // location, except to the count, which is atomic until then.
     unsafe {
         *all.add(tid) = ordered(largest);

@@ -102,7 +102,7 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N
                 }
             }
         };
-        // SAFETY: the caller's contract: all threads execute this. The count is atomic until the barrier, and each part
+        // SAFETY: all threads execute this. The count is atomic until the barrier, and each part
         // belongs to one thread.
         unsafe {
             let count = scratch.counts.add(1);

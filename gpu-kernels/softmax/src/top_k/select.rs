@@ -36,7 +36,7 @@ pub trait Selection<T>: Copy {
 pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
     let (least, most) = (k as u32, (k + (k / 4).max(4)) as u32);
     let of_lane = |op: fn(u32, u32) -> u32| numbers.into_iter().reduce(op).unwrap_or(0);
-    // SAFETY: the caller's contract: all lanes execute this.
+    // SAFETY: all lanes execute this.
     let reduced = |number, op| unsafe { warp_reduce::<u32>(u32::MAX, number, op) };
     // 32 numbers reach the smallest of the lanes' 32 maxima; with the maxima of two halves per lane, 64 reach it.
     let largest_of = |numbers: &[u32]| numbers.iter().copied().max().unwrap_or(0);
@@ -73,7 +73,7 @@ pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
 #[inline(always)]
 pub unsafe fn sort_gathered<K: Key>(buffer: *mut u64, found: usize, k: usize, compared: impl Fn(K) -> K) {
     let (lane, gathered) = (lane(), buffer.cast::<K>());
-    // SAFETY: the caller's buffer; all lanes read before any writes, and write before any goes on.
+    // SAFETY: all lanes read before any writes, and write before any goes on.
     unsafe {
         let key = |at: usize| if at < found { compared(*gathered.add(at)) } else { K::NONE };
         let mut largest = [K::NONE; MOST / 32];

@@ -24,7 +24,7 @@ impl Largest {
     pub unsafe fn of<T: Number>(row: *const T, cols: usize, k: usize) -> Self {
         let mut largest = Self { keys: [0; MOST], len: 0 };
         for start in (0..cols).step_by(WIDTH) {
-            // SAFETY: the caller's row.
+            // SAFETY: the row has `cols` columns.
             let x = unsafe { load(row, start, cols, f32::NEG_INFINITY) };
             let smallest = if largest.len < k { f32::NEG_INFINITY } else { value(largest.keys[k - 1]) };
             if x.into_iter().fold(f32::NEG_INFINITY, f32::max) >= smallest {

@@ -13,7 +13,7 @@ use crate::chunk::lane;
 #[inline(always)]
 pub unsafe fn sorted<K: Key, const EACH: usize>(mut keys: [K; EACH]) -> [K; EACH] {
     const { assert!(EACH <= 4) };
-    // SAFETY: the caller's contract: all lanes execute this.
+    // SAFETY: all lanes execute this.
     unsafe {
         merge::<K, EACH, 2>(&mut keys);
         merge::<K, EACH, 4>(&mut keys);
@@ -49,7 +49,7 @@ pub unsafe fn sort_in_shared<K: Key>(keys: *mut K, len: usize) {
                     }
                 }
             }
-            // SAFETY: the caller's contract: all lanes execute this.
+            // SAFETY: all lanes execute this.
             unsafe { sync_warp(u32::MAX) };
             distance /= 2;
         }
@@ -63,7 +63,7 @@ pub unsafe fn sort_in_shared<K: Key>(keys: *mut K, len: usize) {
 /// All lanes of the warp call this.
 #[inline(always)]
 unsafe fn merge<K: Key, const EACH: usize, const SIZE: usize>(keys: &mut [K; EACH]) {
-    // SAFETY: the caller's contract: all lanes execute this.
+    // SAFETY: all lanes execute this.
     unsafe {
         exchange::<K, EACH, SIZE, 64>(keys);
         exchange::<K, EACH, SIZE, 32>(keys);
@@ -91,7 +91,7 @@ unsafe fn exchange<K: Key, const EACH: usize, const SIZE: usize, const DISTANCE:
         let descends = (EACH * lane + i) & SIZE == 0;
         if DISTANCE >= EACH {
             let lanes = DISTANCE / EACH;
-            // SAFETY: the caller's contract: all lanes execute this.
+            // SAFETY: all lanes execute this.
             let (other, _) = unsafe { warp_shuffle_xor(u32::MAX, keys[i], lanes as u32, 32) };
             let wants_larger = (lane & lanes == 0) == descends;
             keys[i] = if (other > keys[i]) == wants_larger { other } else { keys[i] };

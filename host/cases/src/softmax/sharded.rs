@@ -121,24 +121,25 @@ fn run<T: Number>(
         let between = RawBuffer::written(memory.output(between));
         let factors = RawBuffer::written(memory.output(factors));
         let config = |block| LaunchConfig::new(rows as u32 * parts, block);
-        // SAFETY: the buffers have the shapes and strides, and the grids cover the rows and their parts.
+        for device in 0..devices {
+            let args = ShardPartLaunch {
+                numbers: between.skip(device * of_device),
+                logits: logits.skip(cuts[device]),
+                targets,
+                rows: rows as u32,
+                stride: of_logits.stride as u64,
+                cols: (cuts[device + 1] - cuts[device]) as u32,
+                first_class: cuts[device] as i64,
+                ignore_index: IGNORED,
+                target_bytes: I64,
+                parts,
+                reads_ignored: 1,
+            };
+            // SAFETY: the buffers have the shapes and strides, and the grid covers the rows and their parts.
+            unsafe { kernels.part.launch(on, config(kernels.part.block), args)? };
+        }
+        // SAFETY: the buffers have an element for each row, and for each of its parts; the grid covers the rows.
         unsafe {
-            for device in 0..devices {
-                let args = ShardPartLaunch {
-                    numbers: between.skip(device * of_device),
-                    logits: logits.skip(cuts[device]),
-                    targets,
-                    rows: rows as u32,
-                    stride: of_logits.stride as u64,
-                    cols: (cuts[device + 1] - cuts[device]) as u32,
-                    first_class: cuts[device] as i64,
-                    ignore_index: IGNORED,
-                    target_bytes: I64,
-                    parts,
-                    reads_ignored: 1,
-                };
-                kernels.part.launch(on, config(kernels.part.block), args)?;
-            }
             cross_entropy_combine::launch(
                 on,
                 LaunchConfig::cover(rows, 64),
@@ -155,23 +156,24 @@ fn run<T: Number>(
                 IGNORED,
                 problem.d_scale,
             )?;
-            for device in (0..devices).filter(|device| cuts[*device] < cuts[device + 1]) {
-                let args = ShardGradientLaunch {
-                    d_logits: d_logits.skip(cuts[device]),
-                    logits: logits.skip(cuts[device]),
-                    targets,
-                    factors,
-                    rows: rows as u32,
-                    d_stride: of_gradient.stride as u64,
-                    stride: of_logits.stride as u64,
-                    cols: (cuts[device + 1] - cuts[device]) as u32,
-                    first_class: cuts[device] as i64,
-                    ignore_index: IGNORED,
-                    target_bytes: I64,
-                    parts,
-                };
-                kernels.gradient.launch(on, config(kernels.gradient.block), args)?;
-            }
+        }
+        for device in (0..devices).filter(|device| cuts[*device] < cuts[device + 1]) {
+            let args = ShardGradientLaunch {
+                d_logits: d_logits.skip(cuts[device]),
+                logits: logits.skip(cuts[device]),
+                targets,
+                factors,
+                rows: rows as u32,
+                d_stride: of_gradient.stride as u64,
+                stride: of_logits.stride as u64,
+                cols: (cuts[device + 1] - cuts[device]) as u32,
+                first_class: cuts[device] as i64,
+                ignore_index: IGNORED,
+                target_bytes: I64,
+                parts,
+            };
+            // SAFETY: the buffers have the shapes and strides, and the grid covers the rows and their parts.
+            unsafe { kernels.gradient.launch(on, config(kernels.gradient.block), args)? };
         }
         Ok(())
     })?;

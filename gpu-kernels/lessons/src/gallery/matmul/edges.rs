@@ -89,7 +89,7 @@ impl Output {
             }
         } else {
             for (i, value) in values.to_array().into_iter().enumerate() {
-                // SAFETY: the caller's contract.
+                // SAFETY: only this thread writes the element.
                 unsafe { self.set(row, col + i, value) };
             }
         }

@@ -41,7 +41,7 @@ pub unsafe fn matmul_uncoalesced(out: *mut f32, a: *const f32, b: *const f32, m:
 pub unsafe fn matmul_naive(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let (col, row) = (thread::index_2d().x, thread::index_2d().y);
     if row < m && col < n {
-        // SAFETY: as above.
+        // SAFETY: row and column lie in the result, and only this thread writes the element.
         unsafe { *out.add(row as usize * n as usize + col as usize) = dot(a, b, row, col, n, k) };
     }
 }
@@ -55,7 +55,7 @@ pub(super) unsafe fn dot(a: *const f32, b: *const f32, row: u32, col: u32, n: u3
     let (row, col, n, k) = (row as usize, col as usize, n as usize, k as usize);
     let mut sum = 0.0;
     for i in 0..k {
-        // SAFETY: the caller's contract.
+        // SAFETY: row, column and term lie in the matrices.
         sum = unsafe { (*a.add(row * k + i)).mul_add(*b.add(i * n + col), sum) };
     }
     sum
