@@ -20,7 +20,13 @@ pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
         return Err(Error::new(ident.span(), message));
     }
     let host = format_ident!("{ident}Host");
-    let Host { declared, values, checks, own, whole } = Host::of(fields.named.iter().collect(), &generics)?;
+    let text = ident.to_string();
+    let launch = format_ident!(
+        "{}Launch",
+        text.strip_suffix("Args").filter(|start| !start.is_empty()).unwrap_or(&text)
+    );
+    let Host { declared, values, checks, own, whole, raw } =
+        Host::of(fields.named.iter().collect(), &generics)?;
     let (own_generics, own_arguments, _) = own.split_for_impl();
     let (whole_generics, _, conditions) = whole.split_for_impl();
     let arguments = generics.split_for_impl().1;
@@ -28,6 +34,15 @@ pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
         "What host code passes for a kernel's [`{ident}`](struct@{ident}): the same fields, with a buffer for each \
          pointer. A launch checks where they live."
     );
+    let launch_doc =
+        format!("[`{host}`] with a [`RawBuffer`](::cuda_std::launch::RawBuffer) for each pointer.");
+    let launch_params = generics.params.iter().map(|param| match param {
+        GenericParam::Const(constant) => {
+            let (name, ty) = (&constant.ident, &constant.ty);
+            quote!(const #name: #ty)
+        }
+        other => as_argument(other),
+    });
     Ok(quote! {
         #(#checks)*
 
@@ -40,6 +55,11 @@ pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
         #vis struct #host #own_generics {
             #(#declared,)*
         }
+
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[doc = #launch_doc]
+        #[allow(dead_code, reason = "not everybody launches the kernel with such buffers")]
+        #vis type #launch<#(#launch_params),*> = #host<#(#raw),*>;
 
         #[cfg(not(target_arch = "nvptx64"))]
         impl #whole_generics ::cuda_std::launch::Arg<#ident #arguments, { ::cuda_std::param::VALUE }>
@@ -88,6 +108,8 @@ struct Host {
     own: Generics,
     /// All generic parameters of both structs, and the bounds of each buffer.
     whole: Generics,
+    /// Arguments for `own`, with a `RawBuffer` for each buffer.
+    raw: Vec<TokenStream>,
 }
 
 impl Host {
@@ -95,7 +117,7 @@ impl Host {
         let (mut declared, mut values, mut checks, mut by_value) = (vec![], vec![], vec![], quote!());
         let (mut own, mut whole) = (generics.clone(), generics.clone());
         own.where_clause = None;
-        let mut buffers: Vec<GenericParam> = Vec::new();
+        let (mut buffers, mut raw_buffers) = (Vec::<GenericParam>::new(), vec![]);
         for Field { attrs, vis, ident, ty, .. } in fields {
             let docs = attrs.iter().filter(|attr| attr.path().is_ident("doc"));
             let declared_type = match written(ty) {
@@ -106,7 +128,8 @@ impl Host {
                 }
                 Type::Ptr(pointer) => {
                     let buffer = format_ident!("__A{}", buffers.len());
-                    let (bound, value) = of_pointer(pointer, ident.as_ref());
+                    let (bound, element, value) = of_pointer(pointer, ident.as_ref());
+                    raw_buffers.push(quote!(::cuda_std::launch::RawBuffer<#element>));
                     buffers.push(parse_quote!(#buffer));
                     whole.params.push(parse_quote!(#buffer: #bound));
                     values.push(quote!(#ident: #value));
@@ -122,8 +145,10 @@ impl Host {
             declared.push(quote!(#(#docs)* #vis #ident: #declared_type));
         }
         let is_named = |param: &GenericParam| mentions(by_value.clone(), name(param));
-        own.params = generics.params.iter().filter(|param| is_named(param)).cloned().chain(buffers).collect();
-        Ok(Host { declared, values, checks, own, whole })
+        let by_name = generics.params.iter().filter(|param| is_named(param));
+        let raw = by_name.clone().map(as_argument).chain(raw_buffers).collect();
+        own.params = by_name.cloned().chain(buffers).collect();
+        Ok(Host { declared, values, checks, own, whole, raw })
     }
 }
 
@@ -136,8 +161,8 @@ fn written(ty: &Type) -> &Type {
     }
 }
 
-/// Returns the bound of the types that may be passed for a pointer, and the resulting pointer.
-fn of_pointer(pointer: &TypePtr, field: Option<&Ident>) -> (TokenStream, TokenStream) {
+/// Returns the bound of the types that may be passed for a pointer, its element, and the resulting pointer.
+fn of_pointer<'a>(pointer: &'a TypePtr, field: Option<&Ident>) -> (TokenStream, &'a Type, TokenStream) {
     let is_writable = pointer.mutability.is_some();
     let text = field.map(Ident::to_string);
     let flat = |kind: &str| {
@@ -164,7 +189,7 @@ fn of_pointer(pointer: &TypePtr, field: Option<&Ident>) -> (TokenStream, TokenSt
         }
     };
     let bound = format_ident!("{bound}");
-    (quote!(::cuda_std::launch::#bound<#element>), value)
+    (quote!(::cuda_std::launch::#bound<#element>), element, value)
 }
 
 /// Refuses an alias of a pointer, if its type is known here.
@@ -193,5 +218,13 @@ fn name(param: &GenericParam) -> &Ident {
         GenericParam::Type(ty) => &ty.ident,
         GenericParam::Const(constant) => &constant.ident,
         GenericParam::Lifetime(lifetime) => &lifetime.lifetime.ident,
+    }
+}
+
+/// Returns the parameter as an argument.
+fn as_argument(param: &GenericParam) -> TokenStream {
+    match param {
+        GenericParam::Lifetime(lifetime) => lifetime.lifetime.to_token_stream(),
+        _ => name(param).to_token_stream(),
     }
 }

@@ -116,6 +116,9 @@ pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// for `*const T` and `&mut Buffer` for `*mut T`. The launch checks that each lives on the device, as for a separate
 /// parameter, and names the field if one does not. The kernel gets the struct by value, as one parameter of its PTX.
 ///
+/// `NAMELaunch`, or `STARTLaunch` if the name is `STARTArgs`, is this struct with a
+/// [`RawBuffer`](../cuda_std/launch/struct.RawBuffer.html) for each pointer.
+///
 /// The struct is `#[repr(C)]` and `Copy`, and its fields have names:
 ///
 /// * `*const T`, `*mut T`, `*const [T]` and `*mut [T]`, for memory. Write them as pointers: an alias

@@ -1,8 +1,6 @@
 //! The arguments of the operation's kernels.
 
 use cuda_std::KernelArgs;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
 use cuda_std::thread;
 
@@ -106,19 +104,6 @@ pub struct AttentionArgs<T> {
     /// The bits above.
     pub flags: u32,
 }
-
-/// [`AttentionArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type AttentionLaunch<T> = AttentionArgsHost<
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<u32>,
->;
 
 impl<T> AttentionArgs<T> {
     /// Returns the keys and the mask if all batch entries have the same number of keys.

@@ -1,8 +1,6 @@
 //! The arguments of the kernels. Strides are in elements.
 
 use cuda_std::KernelArgs;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 
 /// A flag: the result is the sum of the elements, and otherwise their maximum.
 pub const SUM: u32 = 1;
@@ -37,10 +35,6 @@ pub struct ReduceArgs<T> {
     pub flags: u32,
 }
 
-/// [`ReduceArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type ReduceLaunch<T> = ReduceArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<T>>;
-
 /// The arguments of the kernel that combines parts.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
@@ -60,10 +54,6 @@ pub struct FinishArgs<T> {
     /// [`SUM`].
     pub flags: u32,
 }
-
-/// [`FinishArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type FinishLaunch<T> = FinishArgsHost<RawBuffer<T>, RawBuffer<f32>, RawBuffer<f32>>;
 
 /// The arguments of the cumulative sums.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -91,10 +81,6 @@ pub struct ScanArgs<T> {
     pub flags: u32,
 }
 
-/// [`ScanArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type ScanLaunch<T> = ScanArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u32>>;
-
 /// The arguments of the transpose.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
@@ -115,10 +101,6 @@ pub struct TransposeArgs<T> {
     pub flags: u32,
 }
 
-/// [`TransposeArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type TransposeLaunch<T> = TransposeArgsHost<RawBuffer<T>, RawBuffer<T>>;
-
 /// The arguments of a cast. Extents and strides are of four axes; the last one is the innermost.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
@@ -138,10 +120,6 @@ pub struct CastArgs<I, O> {
     /// [`ALIGNED`]: the last axis has no gaps, and starts at multiples of 16 bytes.
     pub flags: u32,
 }
-
-/// [`CastArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type CastLaunch<I, O> = CastArgsHost<RawBuffer<O>, RawBuffer<I>>;
 
 impl<T> ReduceArgs<T> {
     #[inline(always)]

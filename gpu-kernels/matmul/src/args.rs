@@ -1,8 +1,6 @@
 //! The arguments of the operation's kernels.
 
 use cuda_std::KernelArgs;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
 
 /// A bit of [`MatmulArgs::flags`]: `out` and `residual` hold `f32`; otherwise they hold the type of the operands.
@@ -85,11 +83,6 @@ pub struct MatmulArgs<T> {
     /// The bits above.
     pub flags: u32,
 }
-
-/// [`MatmulArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type MatmulLaunch<T> =
-    MatmulArgsHost<RawBuffer<u8>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
 
 impl<T> MatmulArgs<T> {
     /// Returns whether the results are the plain sums. Kernels check this once, and then jump over the whole epilogue.

@@ -26,7 +26,7 @@ use super::state::{Rates, StepState};
 mod host;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch};
+pub use host::{BackwardLaunch, UpdatesLaunch};
 
 /// The gradient of a layer's input, through the ReLU before it.
 #[derive(Clone, Copy, Debug, KernelArgs)]

@@ -20,7 +20,7 @@ mod host;
 mod serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{HeadLaunch, HeadRowsLaunch, HeadShape, NextBatchLaunch};
+pub use host::{HeadLaunch, HeadShape};
 
 /// The largest number of classes that the kernels take.
 pub const MAX_CLASSES: usize = 16;

@@ -1,8 +1,6 @@
 //! The arguments of the kernels. Strides are in elements.
 
 use cuda_std::hint::prefetch_l2;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::{KernelArgs, thread};
 
 /// A flag: the mean of a row is subtracted first, as in LayerNorm.
@@ -54,19 +52,6 @@ pub struct NormArgs<T> {
     pub flags: u32,
 }
 
-/// [`NormArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type NormLaunch<T> = NormArgsHost<
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
->;
-
 /// The arguments of the backward kernels.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
@@ -108,20 +93,6 @@ pub struct NormBackwardArgs<T> {
     /// [`CENTRED`], [`ALIGNED`].
     pub flags: u32,
 }
-
-/// [`NormBackwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type NormBackwardLaunch<T> = NormBackwardArgsHost<
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
->;
 
 impl<T> NormArgs<T> {
     #[inline(always)]

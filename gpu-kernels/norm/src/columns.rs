@@ -1,8 +1,6 @@
 //! The gradients of weight and bias: sums along the columns, in a fixed order.
 
 use cuda_std::half::{bf16, f16};
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::{KernelArgs, grid, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
@@ -96,10 +94,6 @@ pub struct SumPartsArgs<T> {
     /// Columns.
     pub cols: u32,
 }
-
-/// [`SumPartsArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
 
 /// Adds up the parts of each column.
 ///

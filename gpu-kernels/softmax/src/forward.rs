@@ -55,10 +55,6 @@ pub struct ForwardArgs<I, O> {
     pub flags: u32,
 }
 
-/// [`ForwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type ForwardLaunch<I, O> = ForwardArgsHost<RawBuffer<O>, RawBuffer<I>, RawBuffer<f32x2>>;
-
 #[cfg(not(target_arch = "nvptx64"))]
 impl<I, O> ForwardLaunch<I, O> {
     /// Returns the arguments for the plain softmax of 0 rows. The code that launches the kernel sets the rows, the columns

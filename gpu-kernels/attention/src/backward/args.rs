@@ -1,8 +1,6 @@
 //! The arguments of the kernels.
 
 use cuda_std::KernelArgs;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
 
 use super::super::args::{Keys, Strides, Tile};
@@ -91,21 +89,6 @@ pub struct BackwardArgs<T> {
     /// The factor of Q K^T, greater than 0.
     pub scale: f32,
 }
-
-/// [`BackwardArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type BackwardLaunch<T> = BackwardArgsHost<
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
->;
 
 impl<T> BackwardArgs<T> {
     /// Returns the keys and the mask.

@@ -3,7 +3,7 @@
 use cuda_std::KernelArgs;
 use cuda_std::half::{bf16, f32_to_bf16x2};
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::{LaunchConfig, RawBuffer};
+use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::store_global;
 use cuda_std::tensor::TensorMap;
 use cuda_std::thread;
@@ -49,11 +49,6 @@ pub struct LadderArgs {
     /// The factor of Q K^T.
     pub scale: f32,
 }
-
-/// [`LadderArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type LadderLaunch =
-    LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<f32>>;
 
 /// Queries of one head that are computed together.
 #[derive(Clone, Copy, Debug)]

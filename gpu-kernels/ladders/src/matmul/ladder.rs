@@ -6,7 +6,7 @@
 use cuda_std::KernelArgs;
 use cuda_std::half::{bf16, f32_to_bf16x2};
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::{LaunchConfig, RawBuffer};
+use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::store_global;
 use cuda_std::tensor::TensorMap;
 use cuda_std::thread;
@@ -40,10 +40,6 @@ pub struct LadderArgs {
     /// Terms of a sum.
     pub k: u32,
 }
-
-/// [`LadderArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type LadderLaunch = LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>>;
 
 impl LadderArgs {
     /// Returns the number of steps of [`TERMS`] terms.

@@ -32,10 +32,6 @@ pub struct AlignArgs {
     pub cols: u32,
 }
 
-/// [`AlignArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type AlignLaunch = AlignArgsHost<cuda_std::launch::RawBuffer<u8>, cuda_std::launch::RawBuffer<u8>>;
-
 /// Copies rows of elements of `BYTES` bytes, 2 or 4. Pads a row to the next multiple of 16 bytes with zeros.
 ///
 /// Launched with any number of blocks of [`THREADS`] threads along x, and one matrix per block along z.

@@ -34,10 +34,6 @@ pub struct SplitArgs {
     pub is_transposed: u32,
 }
 
-/// [`SplitArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type SplitLaunch = SplitArgsHost<cuda_std::launch::RawBuffer<f32>, cuda_std::launch::RawBuffer<f32>>;
-
 /// Writes both parts of each number.
 ///
 /// Launched with blocks of 32 x 8 threads: one block per [`SIDE`] terms along x, per [`SIDE`] rows along y, and per matrix

@@ -2,22 +2,8 @@
 
 use cuda_std::launch::RawBuffer;
 
-use super::{InputGradientHost, UpdateHost};
+use super::{InputGradientLaunch, UpdateLaunch};
 use crate::state::StepState;
-
-/// [`InputGradient`](super::InputGradient) as the host passes it: with `RawBuffer`s instead of pointers.
-pub type InputGradientLaunch =
-    InputGradientHost<RawBuffer<f32>, RawBuffer<f32>, RawBuffer<f32>, RawBuffer<f32>>;
-
-/// [`Update`](super::Update) as the host passes it: with `RawBuffer`s instead of pointers.
-pub type UpdateLaunch = UpdateHost<
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
->;
 
 /// The arguments of [`linear_backward`](fn@super::linear_backward).
 pub struct BackwardLaunch {

@@ -2,24 +2,7 @@
 
 use cuda_std::launch::{LaunchConfig, RawBuffer};
 
-use super::{HeadRowsHost, NextBatchHost};
-use crate::state::StepState;
-
-/// [`HeadRows`](super::HeadRows) as the host passes it: with `RawBuffer`s instead of pointers.
-pub type HeadRowsLaunch = HeadRowsHost<
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<StepState>,
->;
-
-/// [`NextBatch`](super::NextBatch) as the host passes it: with `RawBuffer`s instead of pointers.
-pub type NextBatchLaunch = NextBatchHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<u8>, RawBuffer<u8>>;
+use super::{HeadRowsLaunch, NextBatchLaunch};
 
 /// The arguments of [`network_head`](fn@super::network_head).
 pub struct HeadLaunch {

@@ -1,32 +1,9 @@
 //! The arguments and the launch of the kernel on the host.
 
-use cuda_std::launch::{LaunchConfig, RawBuffer};
+use cuda_std::launch::LaunchConfig;
 
 use super::extents::{Extents, TILE};
-use super::{ResidentNetworkHost, ResidentStepsHost};
-
-/// [`ResidentNetwork`](super::ResidentNetwork) as the host passes it: with `RawBuffer`s instead of pointers.
-pub type ResidentNetworkLaunch = ResidentNetworkHost<
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
->;
-
-/// [`ResidentSteps`](super::ResidentSteps) as the host passes it: with `RawBuffer`s instead of pointers.
-pub type ResidentStepsLaunch = ResidentStepsHost<
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<u8>,
-    RawBuffer<u8>,
-    RawBuffer<u32>,
-    RawBuffer<u8>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
->;
+use super::{ResidentNetworkLaunch, ResidentStepsLaunch};
 
 /// The arguments of [`train`](fn@super::train).
 pub struct ResidentLaunch {

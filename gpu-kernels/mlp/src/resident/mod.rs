@@ -40,7 +40,7 @@ mod weights;
 pub use extents::Misfit;
 pub use extents::{COUNTER, Extents, MAX_ROWS, UNITS};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use host::{ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch};
+pub use host::{ResidentLaunch, ResidentShape};
 
 /// Longer than the slowest device needs, and shorter than the operating system's watchdog.
 const ALL_BATCHES: Watchdog = Watchdog::new("the inner products of the batches", 1_500_000_000);

@@ -13,6 +13,8 @@
 
 use cuda_std::grid::launch_dependents;
 use cuda_std::hint::opaque;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::{f32x4, load_global_l2};
 use cuda_std::warp::{reduce_max_width, reduce_min_width, reduce_sum, reduce_sum_width, warp_shuffle_idx};
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, shared_array, thread};
@@ -23,12 +25,6 @@ use crate::loss::Targets;
 use crate::matrix::Matrix;
 use crate::state::StepState;
 use crate::wait_for_turn;
-
-#[cfg(not(target_arch = "nvptx64"))]
-mod host;
-
-#[cfg(not(target_arch = "nvptx64"))]
-pub use host::{RowsLaunch, config};
 
 /// Threads of a block.
 pub(super) const THREADS: usize = 512;
@@ -394,4 +390,10 @@ unsafe fn sum_of(first: *const f32, len: usize, step: usize) -> f32 {
         i = opaque((i + AT_ONCE) as usize) as u32;
     }
     ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]))
+}
+
+/// Returns the launch for `rows` rows and a next batch of `samples`.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn config(rows: u32, samples: u32) -> LaunchConfig {
+    LaunchConfig::new(rows + samples.div_ceil((THREADS / SAMPLE) as u32), THREADS as u32)
 }

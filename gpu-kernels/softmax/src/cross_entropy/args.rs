@@ -54,18 +54,6 @@ pub struct CrossEntropyArgs<T> {
     pub prefetch_blocks: u32,
 }
 
-/// [`CrossEntropyArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type CrossEntropyLaunch<T> = CrossEntropyArgsHost<
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<T>,
-    RawBuffer<T>,
-    RawBuffer<u8>,
-    RawBuffer<f32>,
->;
-
 #[cfg(not(target_arch = "nvptx64"))]
 impl<T> CrossEntropyLaunch<T> {
     /// Returns the arguments for only the loss of 0 rows, with PyTorch's defaults. The code that launches the kernel sets

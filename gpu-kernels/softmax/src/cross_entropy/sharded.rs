@@ -18,8 +18,6 @@
 //@ ptx(cross_entropy_combine): bar.sync == 0, .shared == 0
 
 use cuda_std::half::{bf16, f16};
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::mem::f32x2;
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};
 
@@ -66,10 +64,6 @@ pub struct ShardPartArgs<T> {
     pub reads_ignored: u32,
 }
 
-/// [`ShardPartArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type ShardPartLaunch<T> = ShardPartArgsHost<RawBuffer<f32>, RawBuffer<T>, RawBuffer<u8>>;
-
 /// The arguments of [`cross_entropy_gradient`](fn@cross_entropy_gradient). Strides are in elements.
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
@@ -99,11 +93,6 @@ pub struct ShardGradientArgs<T> {
     /// Parts of a row.
     pub parts: u32,
 }
-
-/// [`ShardGradientArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type ShardGradientLaunch<T> =
-    ShardGradientArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
 
 /// Writes the numbers of each part of each row of a shard.
 ///

@@ -1,7 +1,5 @@
 //! The arguments of the kernels.
 
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::mem::f32x2;
 use cuda_std::{GpuFloat as _, KernelArgs};
 
@@ -42,10 +40,6 @@ pub struct SampleArgs<T> {
     /// [`GREEDY`] or 0.
     pub flags: u32,
 }
-
-/// [`SampleArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type SampleLaunch<T> = SampleArgsHost<RawBuffer<u32>, RawBuffer<f32>, RawBuffer<T>>;
 
 impl<T: Number> SampleArgs<T> {
     #[inline(always)]

@@ -1,7 +1,5 @@
 //! The arguments of the kernels, and what they write.
 
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::RawBuffer;
 use cuda_std::mem::f32x2;
 use cuda_std::{GpuFloat as _, KernelArgs};
 
@@ -40,10 +38,6 @@ pub struct TopKArgs<T> {
     /// [`LOG`], [`ZERO_MASKED`].
     pub flags: u32,
 }
-
-/// [`TopKArgs`] as the host passes it: with `RawBuffer`s instead of pointers.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type TopKLaunch<T> = TopKArgsHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<T>>;
 
 impl<T: Number> TopKArgs<T> {
     /// Writes place `place` of a row with this (max, sum). `key` is the element in this place, 0 for no element.
