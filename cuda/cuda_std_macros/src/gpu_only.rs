@@ -41,7 +41,7 @@ pub(crate) fn externally_visible(item: TokenStream) -> Result<TokenStream> {
         }
     });
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let (unsafety, abi, output) = (&function.sig.unsafety, &function.sig.abi, &function.sig.output);
+    let (safety, abi, output) = (&function.sig.safety, &function.sig.abi, &function.sig.output);
     // The builder finds the function by the section, and keeps its name.
     Ok(quote! {
         #[cfg_attr(target_arch = "nvptx64", unsafe(link_section = ".ferrowarp.visible"))]
@@ -49,7 +49,7 @@ pub(crate) fn externally_visible(item: TokenStream) -> Result<TokenStream> {
         #[cfg(target_arch = "nvptx64")]
         const _: () = {
             #[used]
-            static KEEP: #unsafety #abi fn(#(#inputs),*) #output = #name;
+            static KEEP: #safety #abi fn(#(#inputs),*) #output = #name;
         };
     })
 }

@@ -12,7 +12,7 @@ mod stamp;
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::spanned::Spanned as _;
-use syn::{Error, File, GenericParam, ItemFn, Result, ReturnType, Type};
+use syn::{Error, File, GenericParam, ItemFn, Result, ReturnType, Safety, Type};
 
 use arguments::{Arguments, Bounds};
 use param::{GENERIC, Param, param};
@@ -84,7 +84,7 @@ fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Resul
 
 fn check_signature(function: &ItemFn, has_instances: bool) -> Result<()> {
     let sig = &function.sig;
-    if sig.unsafety.is_none() {
+    if !matches!(sig.safety, Safety::Unsafe(_)) {
         let message = "a kernel must be an unsafe fn: its caller is responsible for grid and pointers";
         return Err(Error::new(sig.fn_token.span(), message));
     }

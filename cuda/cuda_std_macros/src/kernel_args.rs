@@ -4,8 +4,8 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{
-    Attribute, Data, DataStruct, DeriveInput, Error, Field, Fields, GenericParam, Generics, Result, Type,
-    TypePtr, parenthesized, parse_quote, token,
+    Attribute, Data, DataStruct, DeriveInput, Error, Field, Fields, GenericParam, Generics,
+    PointerMutability, Result, Type, TypePtr, parenthesized, parse_quote, token,
 };
 
 use crate::tokens::mentions;
@@ -163,7 +163,7 @@ fn written(ty: &Type) -> &Type {
 
 /// Returns the bound of the types that may be passed for a pointer, its element, and the resulting pointer.
 fn of_pointer<'a>(pointer: &'a TypePtr, field: Option<&Ident>) -> (TokenStream, &'a Type, TokenStream) {
-    let is_writable = pointer.mutability.is_some();
+    let is_writable = matches!(pointer.mutability, PointerMutability::Mut(_));
     let text = field.map(Ident::to_string);
     let flat = |kind: &str| {
         let kind = format_ident!("{kind}");

@@ -43,8 +43,9 @@ pub fn section() -> anyhow::Result<String> {
     let header = ["operation", "for example", "fastest peer's time / ours"];
     Ok(format!(
         "{}\nOn an {}. The last column is how many times as long the fastest of the other libraries (PyTorch, torch.compile, Triton, \
-         QuACK, cuBLASLt, cuDNN, JAX) takes: the geometric mean over all problems on the linked page, which has every figure with date \
-         and commit. Written by `cargo xtask report figures`.\n",
+         QuACK, FlashInfer, FlashAttention 2, cuBLASLt, cuDNN, JAX) takes: the geometric mean over the problems of a table on the linked \
+         page, and of the example alone for training. The page has every figure with date and commit. Written by `cargo xtask report \
+         figures`.\n",
         table(&header, 2, &lines),
         machines.join(" and an ")
     ))

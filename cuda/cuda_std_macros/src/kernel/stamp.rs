@@ -4,8 +4,8 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{
-    Attribute, Error, Expr, FnArg, GenericParam, Index, ItemFn, Pat, PatType, Result, Type, TypePtr,
-    parse_quote,
+    Attribute, Error, Expr, FnArg, GenericParam, Index, ItemFn, Pat, PatType, PointerMutability, Result,
+    Type, TypePtr, parse_quote,
 };
 
 use super::arguments::HostArguments;
@@ -44,7 +44,7 @@ fn take_source(input: &mut FnArg) -> Result<Source> {
     let attr = param.attrs.remove(at);
     match &*param.ty {
         _ if attr.path().is_ident("from") => Ok(Source::Converted(attr.parse_args()?)),
-        Type::Ptr(TypePtr { mutability: Some(_), elem, .. }) => {
+        Type::Ptr(TypePtr { mutability: PointerMutability::Mut(_), elem, .. }) => {
             Ok(Source::Shared { element: (**elem).clone(), len: attr.parse_args()? })
         }
         other => Err(Error::new_spanned(other, "shared memory comes as a pointer: `*mut T`")),
