@@ -13,6 +13,7 @@ mod workspace;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 use xtask_ptx::{build_ptx, ptx};
 
@@ -47,6 +48,18 @@ enum Command {
     Sanitize(checks::sanitize::Sanitize),
     /// Check the house rules that a search can check
     Tidy(checks::tidy::Tidy),
+}
+
+/// Why `cargo xtask` refuses these arguments, unless some are only missing.
+fn refusal<'a>(arguments: impl Iterator<Item = &'a str>) -> Option<String> {
+    let error = Arguments::try_parse_from(std::iter::once("cargo xtask").chain(arguments)).err()?;
+    let is_shortened = matches!(
+        error.kind(),
+        ErrorKind::MissingRequiredArgument
+            | ErrorKind::DisplayHelp
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    );
+    (!is_shortened).then(|| error.to_string().lines().next().unwrap_or_default().to_owned())
 }
 
 fn main() -> ExitCode {

@@ -64,6 +64,10 @@ impl Tidy {
             }
             if shown.ends_with(".md") {
                 found.extend(quotes::problems(root, &shown, &text));
+                // Of earlier versions, with their commands.
+                if shown != "CHANGELOG.md" {
+                    found.extend(refused_commands(&shown, &text));
+                }
             }
         }
         if !found.is_empty() {
@@ -86,6 +90,20 @@ fn missing_paths(root: &Path, text: &str) -> Vec<String> {
                 "ARCHITECTURE.md:{}: `{path}` does not exist; name what has taken its place",
                 n + 1
             ));
+        }
+    }
+    problems
+}
+
+/// The commands `cargo xtask ..` of a page that it does not know.
+fn refused_commands(path: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        for command in line.split("cargo xtask ").skip(1) {
+            // Up to a comment, the end of the quote, or what stands for something else.
+            let command = command.split(['#', '`', '[', '|', '<', '(']).next().unwrap_or_default();
+            let refusal = crate::refusal(command.split_whitespace());
+            problems.extend(refusal.map(|why| format!("{path}:{}: `cargo xtask {command}`: {why}", n + 1)));
         }
     }
     problems
@@ -182,6 +200,17 @@ mod tests {
         assert_eq!(
             found,
             ["ARCHITECTURE.md:3: `xtask/gone.rs` does not exist; name what has taken its place"]
+        );
+    }
+
+    #[test]
+    fn commands_that_do_not_exist_are_found() {
+        let known = "`cargo xtask new`, cargo xtask check --all [--only TEXT]\ncargo xtask ptx # a comment\n";
+        assert_eq!(refused_commands("a.md", known), [""; 0]);
+        let found = refused_commands("a.md", "\n`cargo xtask miri --planted`\ncargo xtask check --every\n");
+        assert!(
+            found.len() == 2 && found[0].starts_with("a.md:2: `cargo xtask miri --planted`: "),
+            "{found:?}"
         );
     }
 
