@@ -38,8 +38,8 @@ fn add_rows<const R: usize>(a: &[f32], b: &[f32], d: &mut [f32], columns: usize)
                 let b: &[f32; WIDTH] = b[column..].first_chunk().expect("columns go by 8");
                 for (row, sums) in sums.iter_mut().enumerate() {
                     let x = a[row * k + k_at];
-                    for (sum, y) in sums.iter_mut().zip(b) {
-                        *sum += x * y;
+                    for i in 0..WIDTH {
+                        sums[i] += x * b[i];
                     }
                 }
             }
