@@ -153,6 +153,24 @@ impl<T> AttentionArgs<T> {
             + u64::from(query)) as usize
     }
 
+    /// Writes the logarithms of a thread's two queries, unless `log_sum_exp` is null.
+    ///
+    /// # Safety
+    /// The thread computes this query and the eighth after it, of this tile.
+    #[inline(always)]
+    pub unsafe fn store_logs(&self, tile: &Tile, query: u32, logs: [f32; 2]) {
+        if self.log_sum_exp.is_null() || !thread::thread_idx_x().is_multiple_of(4) {
+            return;
+        }
+        for (i, log) in logs.into_iter().enumerate() {
+            let query = query + 8 * i as u32;
+            if query < self.queries {
+                // SAFETY: the query has an element, and only this thread writes it.
+                unsafe { *self.log_sum_exp.add(self.log_index(tile.batch, tile.head, query)) = log };
+            }
+        }
+    }
+
     /// Returns whether a bit of `flags` is set.
     #[inline(always)]
     pub fn has(&self, flag: u32) -> bool {

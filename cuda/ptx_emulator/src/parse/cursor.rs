@@ -117,4 +117,15 @@ impl<'t, 'a> Cursor<'t, 'a> {
         }
         Ok(())
     }
+
+    /// One to three numbers, as in `.maxntid`.
+    pub fn extents(&mut self) -> Result<[u32; 3], EmulatorError> {
+        let mut all = [1; 3];
+        for (at, extent) in all.iter_mut().enumerate() {
+            if at == 0 || self.take(b',') {
+                *extent = u32::try_from(self.int()?).map_err(|_| self.error("too many threads"))?;
+            }
+        }
+        Ok(all)
+    }
 }

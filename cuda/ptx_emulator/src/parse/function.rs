@@ -77,7 +77,7 @@ pub(super) fn read<'a>(
     while cursor.peek() != Some(Kind::Punct(b'{')) {
         match cursor.next() {
             Some(Kind::Dotted(word @ (".maxntid" | ".reqntid"))) => {
-                bounds.block = Some(extents(cursor)?);
+                bounds.block = Some(cursor.extents()?);
                 bounds.is_exact = word == ".reqntid";
             }
             Some(Kind::Dotted(".minnctapersm")) => bounds.blocks = Some(cursor.int()?),
@@ -129,17 +129,6 @@ fn register_bits(cursor: &mut Cursor<'_, '_>) -> Result<u32, EmulatorError> {
         Some(Kind::Dotted(ty)) => Ok(type_bytes(ty).map_or(128, |bytes| 8 * bytes as u32)),
         _ => Err(cursor.error("a type is expected")),
     }
-}
-
-/// One to three numbers, as in `.maxntid`.
-fn extents(cursor: &mut Cursor<'_, '_>) -> Result<[u32; 3], EmulatorError> {
-    let mut all = [1; 3];
-    for (at, extent) in all.iter_mut().enumerate() {
-        if at == 0 || cursor.take(b',') {
-            *extent = u32::try_from(cursor.int()?).map_err(|_| cursor.error("too many threads"))?;
-        }
-    }
-    Ok(all)
 }
 
 impl<'a> Body<'_, 'a> {

@@ -11,6 +11,7 @@ pub mod warpgroups;
 mod mask;
 pub mod online;
 mod part;
+pub mod turns;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;

@@ -29,6 +29,7 @@ use super::super::panels::{ROWS, copy, fragments, multiply_columns, multiply_row
 use super::WarpgroupShape;
 use super::mask::Mask;
 use super::online::Online;
+use super::turns::Turns;
 use common_kernels::ring::{Ring, WARPGROUP, init_once};
 
 /// Queries of a consumer.
@@ -255,7 +256,7 @@ where
             unsafe {
                 let [[a, log_a], [b, log_b]] = totals.finish(self.args.scale);
                 out.scale_rows([a, b]);
-                store_logs(self.args, &tile, mask.query(), [log_a, log_b]);
+                self.args.store_logs(&tile, mask.query(), [log_a, log_b]);
                 let at = [tile.head, mask.first, tile.batch];
                 store::<T, SIZE, O>(&self.args.out_map, at, self.panels, &out, 1 + self.number);
             }
@@ -386,71 +387,5 @@ where
         let factor = self.args.scale * core::f32::consts::LOG2_E;
         // SAFETY: all lanes of the warp execute this.
         self.factors = unsafe { self.rows.update(&mut self.logits, factor) };
-    }
-}
-
-/// The order in which consumers start their multiplications: each waits until the one before has started its own. So one
-/// computes exponentials while the tensor cores work for another.
-#[derive(Clone, Copy)]
-pub struct Turns {
-    own: u32,
-    next: u32,
-}
-
-impl Turns {
-    /// The first named barrier; the stores use those before it.
-    const FIRST: u32 = 8;
-
-    /// Returns the turns of a consumer.
-    ///
-    /// # Safety
-    /// All threads of the warpgroup call each method together: one warpgroup [`Self::begin`], once, and then all
-    /// [`Self::wait`] and [`Self::pass`] in turn.
-    #[inline(always)]
-    pub unsafe fn new(consumer: u32, consumers: u32) -> Self {
-        let next = if consumer + 1 == consumers { 0 } else { consumer + 1 };
-        Self { own: Self::FIRST + consumer, next: Self::FIRST + next }
-    }
-
-    /// Gives the first turn to the calling warpgroup.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn begin(self) {
-        // SAFETY: all threads of the warpgroup execute this, which gives it the turn that `wait` takes.
-        unsafe { thread::arrive_named_aligned(self.own, 2 * WARPGROUP) };
-    }
-
-    /// Waits for the warpgroup's turn.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn wait(self) {
-        // SAFETY: all threads of the warpgroup execute this, and those of the one before arrive.
-        unsafe { thread::sync_named_aligned(self.own, 2 * WARPGROUP) };
-    }
-
-    /// Gives the turn to the next warpgroup.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub fn pass(self) {
-        // SAFETY: all threads of the warpgroup execute this, and those of the next one wait.
-        unsafe { thread::arrive_named_aligned(self.next, 2 * WARPGROUP) };
-    }
-}
-
-/// Writes the logarithms of a thread's two queries, unless `log_sum_exp` is null.
-///
-/// # Safety
-/// The arguments are a kernel's.
-#[inline(always)]
-unsafe fn store_logs<T>(args: &AttentionArgs<T>, tile: &Tile, query: u32, logs: [f32; 2]) {
-    if args.log_sum_exp.is_null() || !thread::thread_idx_x().is_multiple_of(4) {
-        return;
-    }
-    for (i, log) in logs.into_iter().enumerate() {
-        let query = query + 8 * i as u32;
-        if query < args.queries {
-            // SAFETY: the query has an element, and only this thread writes it.
-            unsafe { *args.log_sum_exp.add(args.log_index(tile.batch, tile.head, query)) = log };
-        }
     }
 }

@@ -20,7 +20,7 @@ use super::ladder::RungShape;
 use super::ladder::{LadderArgs, SIZE};
 use super::stages::{KEYS, QUERIES, QUERY_BYTES, RESULTS, Shared, Stages};
 use attention_kernels::operation::online::Online;
-use attention_kernels::operation::warpgroups::Turns;
+use attention_kernels::operation::turns::Turns;
 use attention_kernels::panels::{fragments, store};
 use common_kernels::ring::WARPGROUP;
 
