@@ -32,7 +32,7 @@ fn the_table_of_safe_functions_names_every_function_of_a_device() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("device/src/device");
     let table = std::fs::read_to_string(folder.join("soundness.md")).unwrap();
     // The files with items that users see.
-    let files = "mod allocate buffer graph hung open pinned profile queue raw stack stream tensor_map timing transfer unified";
+    let files = "allocate buffer graph handle hung open pinned profile queue raw stack stream tensor_map timing transfer unified";
     for file in files.split(' ') {
         let source = std::fs::read_to_string(folder.join(format!("{file}.rs"))).unwrap();
         let lines = source.lines().map(|line| line.trim_start().replace("pub unsafe fn", "pub fn"));

@@ -103,7 +103,7 @@ pub(super) struct Profile {
 }
 
 impl Profile {
-    pub fn note(&self, what: Launched, time: Duration) {
+    pub(super) fn note(&self, what: Launched, time: Duration) {
         let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
         match times.iter_mut().find(|times| times.what == what) {
             Some(times) => {
