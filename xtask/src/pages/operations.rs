@@ -21,7 +21,7 @@ pub struct Operation {
 
 /// Every operation of the library, so that no public one can be omitted, in the order of tables.
 pub const OPERATIONS: [Operation; 7] = [
-    Operation { name: "softmax", method: "mod::run", matrices: 2.0 },
+    Operation { name: "softmax", method: "forward::run", matrices: 2.0 },
     Operation { name: "log_softmax", method: "", matrices: 2.0 },
     Operation { name: "backward", method: "backward::backward", matrices: 3.0 },
     Operation { name: "cross_entropy", method: "cross_entropy::run", matrices: 2.0 },
