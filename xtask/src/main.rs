@@ -9,6 +9,7 @@ mod new;
 mod package;
 mod pages;
 mod report;
+mod site;
 mod workspace;
 
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ enum Command {
     Bundle(bundle::Bundle),
     /// Run the checks that a change must pass, or everything
     Check(checks::check::Check),
+    /// Render docs/ as a site with search into target/site/book
+    Docs(site::Docs),
     /// Run the lessons of docs/gallery on this machine, and draw the results into target/gallery
     Gallery(gallery::Gallery),
     /// Create a crate that uses this library: a kernel, a test, a bench, a program and a build script
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Docs(command) => command.run(),
         Command::Gallery(command) => command.run(),
         Command::Sanitize(command) => command.run(),
         Command::New(command) => command.run(),

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::workspace;
 
 /// What `.ci/run` leaves out: a name, and the command in the root of the workspace.
-const REST: [(&str, &str); 12] = [
+const REST: [(&str, &str); 13] = [
     ("all cases", "env FERROWARP_CASES=all cargo test --workspace --no-fail-fast"),
     ("ptx", "cargo xtask build-ptx --arch all --quiet"),
     ("ptx by llvm", "cargo xtask build-ptx --arch all --backend llvm --out target/ptx-llvm --quiet"),
@@ -20,6 +20,7 @@ const REST: [(&str, &str); 12] = [
     ("bench mlp", "cargo bench --profile dev mlp -- --test"),
     ("bench gallery", "cargo bench --profile dev gallery -- --test"),
     ("gallery", "cargo xtask gallery --quick"),
+    ("docs", "cargo xtask docs --check"),
     ("package", "cargo xtask package"),
     ("lab", "cuda/lab/full.sh"),
 ];

@@ -5,8 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::checks::phrases;
-use crate::checks::quotes;
+use crate::checks::{links, phrases, quotes};
 use crate::workspace;
 
 const MOST_LINES: usize = 400;
@@ -70,6 +69,7 @@ impl Tidy {
                 }
             }
         }
+        found.extend(links::problems(root, &links::documents(&files)?));
         if !found.is_empty() {
             bail!("{} places are untidy:\n  {}", found.len(), found.join("\n  "));
         }

@@ -3,7 +3,7 @@
 mod chart;
 pub mod drawings;
 mod formula;
-mod index;
+pub mod index;
 pub mod ncu;
 mod page;
 mod predictions;
