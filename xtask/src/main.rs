@@ -5,6 +5,7 @@ mod bundle;
 mod chart;
 mod checks;
 mod gallery;
+mod learn;
 mod new;
 mod package;
 mod pages;
@@ -40,6 +41,8 @@ enum Command {
     Docs(site::Docs),
     /// Run the lessons of docs/gallery on this machine, and draw the results into target/gallery
     Gallery(gallery::Gallery),
+    /// Solve puzzles: fill the hole in a kernel, and have it judged without a GPU
+    Learn(learn::Learn),
     /// Create a crate that uses this library: a kernel, a test, a bench, a program and a build script
     New(new::New),
     /// Make the packages for a registry, the library's with its kernels for every GPU, and check them from outside
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Docs(command) => command.run(),
         Command::Gallery(command) => command.run(),
+        Command::Learn(command) => command.run(),
         Command::Sanitize(command) => command.run(),
         Command::New(command) => command.run(),
         Command::Package(command) => command.run(),

@@ -34,11 +34,13 @@ fn main() -> ExitCode {
     result.map_or_else(|error| failure(&error), |()| ExitCode::SUCCESS)
 }
 
-/// Runs the package `xtask` with the program's arguments.
+/// Runs the package `xtask` with the program's arguments, or the judge of the puzzles, which needs nothing of `xtask`.
 fn hand_over() -> anyhow::Result<ExitCode> {
+    let is_learn = std::env::args_os().nth(1).is_some_and(|name| name == "learn");
+    let (package, skipped) = if is_learn { ("ferrowarp-learn", 2) } else { ("xtask", 1) };
     let mut command = workspace::cargo();
-    command.args(["run", "--quiet", "--package", "xtask", "--manifest-path"]);
-    command.arg(workspace::root().join("Cargo.toml")).arg("--").args(std::env::args_os().skip(1));
+    command.args(["run", "--quiet", "--package", package, "--manifest-path"]);
+    command.arg(workspace::root().join("Cargo.toml")).arg("--").args(std::env::args_os().skip(skipped));
     let status = command.status().with_context(|| format!("starting {command:?}"))?;
     // If a signal ended it, it has no code.
     let code = status.code().and_then(|code| u8::try_from(code).ok());

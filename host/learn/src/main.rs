@@ -1,0 +1,178 @@
+//! `cargo xtask learn`: shows the puzzles, and judges the learner's kernels.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod build;
+mod progress;
+
+use ferrowarp_learn::text::{self, Text};
+use ferrowarp_learn::workspace;
+use progress::Progress;
+
+/// Puzzles for GPU programmers: you fill the hole in a kernel, and the judge says whether it is right and good. No GPU is
+/// needed.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask learn")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// List the puzzles and how far you are (the default)
+    List,
+    /// Show a puzzle: its text, and the file to edit
+    Show {
+        /// The puzzle [default: the first that is not done]
+        puzzle: Option<u32>,
+    },
+    /// Judge your kernel
+    Check {
+        /// The puzzle, or `all` for those that you have begun [default: the first that is not done]
+        puzzle: Option<String>,
+        /// Repeat the problems of this seed
+        #[arg(long)]
+        seed: Option<u64>,
+    },
+    /// Show a hint, one more at each call, and the solution at last
+    Hint {
+        /// The puzzle [default: the first that is not done]
+        puzzle: Option<u32>,
+        /// Show all
+        #[arg(long)]
+        all: bool,
+    },
+    /// Judge your kernel whenever you save its file
+    Watch {
+        /// The puzzle [default: the first that is not done]
+        puzzle: Option<u32>,
+    },
+    /// Write the lists of puzzles in docs/learn again
+    #[command(hide = true)]
+    Pages,
+    /// Give the file of a puzzle back as it was
+    Reset {
+        /// The puzzle
+        puzzle: u32,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command.unwrap_or(Command::List)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs a command. Returns whether what it judged is right.
+fn run(command: Command) -> anyhow::Result<bool> {
+    let texts = text::all()?;
+    let mut progress = Progress::read();
+    match command {
+        Command::List => list(&texts, &progress)?,
+        Command::Show { puzzle } => show(progress.choose(&texts, puzzle)?)?,
+        Command::Check { puzzle, seed } => return check(&texts, &mut progress, puzzle.as_deref(), seed),
+        Command::Hint { puzzle, all } => {
+            let text = progress.choose(&texts, puzzle)?;
+            let hints = text.hints()?;
+            let shown = if all { hints.len() } else { progress.one_more_hint(text).min(hints.len()) };
+            for (i, hint) in hints[..shown].iter().enumerate() {
+                println!("{} of {}: {hint}\n", i + 1, hints.len());
+            }
+        }
+        Command::Watch { puzzle } => {
+            let text = progress.choose(&texts, puzzle)?;
+            println!("judging {} whenever you save it; Ctrl+C ends this", workspace::shown(&text.mine()));
+            let mut last = None;
+            loop {
+                let now = text.read_mine()?;
+                if last.as_ref() != Some(&now) {
+                    println!();
+                    build::check(text, &mut progress, None)?;
+                    last = Some(now);
+                }
+                std::thread::sleep(std::time::Duration::from_millis(300));
+            }
+        }
+        Command::Pages => {
+            for path in text::pages()? {
+                let old = std::fs::read_to_string(&path)?;
+                let new = text::page(&texts, &old);
+                if new != old {
+                    std::fs::write(&path, new)?;
+                }
+            }
+        }
+        Command::Reset { puzzle } => {
+            let text = progress.choose(&texts, Some(puzzle))?;
+            text.reset()?;
+            progress.forget(text);
+            println!("{} is as it was", workspace::shown(&text.mine()));
+        }
+    }
+    Ok(true)
+}
+
+fn list(texts: &[Text], progress: &Progress) -> anyhow::Result<()> {
+    let mut chapter = "";
+    let mut done = 0;
+    for text in texts {
+        if text.chapter != chapter {
+            println!("\n{}", text.chapter);
+            chapter = &text.chapter;
+        }
+        let state = progress.state(text)?;
+        done += usize::from(state == "good");
+        println!("  {:02} {:<18} {:<10} {}", text.number, text.name, state, text.line);
+    }
+    println!(
+        "\n{done} of {} are good. `cargo xtask learn show` shows the next one, `check` judges it.",
+        texts.len()
+    );
+    Ok(())
+}
+
+fn show(text: &Text) -> anyhow::Result<()> {
+    text.read_mine()?;
+    println!("Puzzle {:02}, {}: {}\n\n{}\n", text.number, text.name, text.line, text.task);
+    println!("edit:  {}", workspace::shown(&text.mine()));
+    println!("judge: cargo xtask learn check {}", text.number);
+    Ok(())
+}
+
+fn check(
+    texts: &[Text],
+    progress: &mut Progress,
+    puzzle: Option<&str>,
+    seed: Option<u64>,
+) -> anyhow::Result<bool> {
+    if puzzle != Some("all") {
+        let number = puzzle.map(|number| number.parse()).transpose();
+        let number = number.map_err(|_| {
+            anyhow::anyhow!("`{}` is not a puzzle; give a number or `all`", puzzle.unwrap_or_default())
+        })?;
+        let text = progress.choose(texts, number)?;
+        return build::check(text, progress, seed);
+    }
+    let mut all_right = true;
+    for text in texts {
+        if progress.state(text)? != "not tried" {
+            all_right &= build::check(text, progress, seed)?;
+            println!();
+        }
+    }
+    Ok(all_right)
+}
+
+/// The folder of what the judge keeps.
+fn folder() -> PathBuf {
+    workspace::target().join("learn")
+}

@@ -1,0 +1,73 @@
+//! The PTX of puzzles: building it, an emulator of it, and which line of the source an instruction comes from.
+
+use std::path::Path;
+
+use anyhow::Context;
+use cuda_builder::{CudaBuilder, DebugInfo, NvvmArch};
+use ptx_emulator::{Emulator, PtxModule};
+
+use crate::workspace;
+
+/// Instructions that a block may execute before it counts as endless.
+const MAX_STEPS: u64 = 20_000_000;
+
+/// A module of PTX.
+pub struct Ptx {
+    text: String,
+    /// Runs it.
+    pub emulator: Emulator,
+}
+
+/// Compiles the puzzles with one of the features of their crate: `mine`, `answers` or `predict`. Returns the text.
+///
+/// # Errors
+/// A tool is missing, or the crate does not compile.
+pub fn build(feature: &str) -> Result<String, cuda_builder::CudaBuilderError> {
+    let target = workspace::target();
+    let path = CudaBuilder::new(workspace::root().join("gpu-kernels/puzzles"))
+        .build_args(&["--no-default-features", "--features", feature])
+        .tools_dir(CudaBuilder::tools_dir_in(&target))
+        .target_dir(target.join("cuda-builder"))
+        .out_dir(target.join("learn").join(feature))
+        .arch(NvvmArch::Compute90)
+        .debug(DebugInfo::LineTables)
+        .build()?;
+    std::fs::read_to_string(&path).map_err(|source| {
+        cuda_builder::CudaBuilderError::Options(format!("reading {}: {source}", path.display()))
+    })
+}
+
+impl Ptx {
+    /// Reads a module.
+    ///
+    /// # Errors
+    /// The text is not PTX that the emulator knows.
+    pub fn new(text: String) -> anyhow::Result<Ptx> {
+        let module = PtxModule::parse(&text).context("the emulator cannot read the PTX")?;
+        Ok(Ptx { text, emulator: Emulator::new(module).with_max_steps(MAX_STEPS) })
+    }
+
+    /// Same, from a file.
+    ///
+    /// # Errors
+    /// There is no such file, or it is not PTX that the emulator knows.
+    pub fn read(path: &Path) -> anyhow::Result<Ptx> {
+        Ptx::new(std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?)
+    }
+
+    /// The line of the source file from which the instruction in this line of the PTX comes, or into which it was inlined.
+    pub fn source_line(&self, line: usize, file: &str) -> Option<u32> {
+        // `.file 1 "path"`, and `.loc 1 LINE COLUMN, function_name .., inlined_at 1 LINE COLUMN`.
+        let number = self.text.lines().find_map(|text| {
+            let (number, path) = text.trim().strip_prefix(".file")?.trim().split_once(' ')?;
+            path.contains(file).then(|| number.to_owned())
+        })?;
+        let above = self.text.lines().take(line).collect::<Vec<_>>();
+        let place = above.iter().rev().find(|text| text.trim_start().starts_with(".loc"))?;
+        let words: Vec<&str> = place.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
+        let at = words
+            .windows(2)
+            .position(|pair| (pair[0] == ".loc" || pair[0] == "inlined_at") && pair[1] == number)?;
+        words.get(at + 2)?.parse().ok()
+    }
+}
