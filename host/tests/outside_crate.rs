@@ -6,12 +6,13 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_std::launch::LaunchConfig;
+use cuda_std::simt::Executor;
 use cuda_std::{kernel, thread};
 use ptx_emulator::{Emulator, PtxModule};
 
 /// The crate's files, in `tests/outside`.
-const FILES: [&str; 5] =
-    ["Cargo.toml", "build.rs", "kernels/Cargo.toml", "kernels/src/lib.rs", "src/main.rs"];
+const FILES: [&str; 6] =
+    ["Cargo.toml", "build.rs", "kernels/Cargo.toml", "kernels/src/lib.rs", "src/main.rs", "src/bin/first.rs"];
 
 /// The crate, in a folder that no configuration of ours reaches; what it depends on lies in this repository.
 fn outside_crate(folder: &Path) -> PathBuf {
@@ -129,6 +130,10 @@ fn an_outside_crate_builds_and_runs_with_nothing_set() {
     assert!(said.status.success(), "{log}");
     assert_eq!(String::from_utf8_lossy(&said.stdout), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n");
 
+    // The first program of the documents: three blocks of four threads for ten numbers.
+    let first = output(Command::new(target_dir().join("debug/first")).env_clear());
+    assert_eq!(first, "[0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 18.0]\n");
+
     // It holds the PTX of its kernels, nothing of the library's where there is no GPU, and no path of the build.
     let program = std::fs::read(moved.join("outside")).unwrap();
     let out = b"/build/outside-";
@@ -143,6 +148,18 @@ fn an_outside_crate_builds_and_runs_with_nothing_set() {
     // SAFETY: as many elements in both, and a thread for each.
     unsafe { twice::launch(&emulator, LaunchConfig::cover(3, 32), &x, &mut y) }.unwrap();
     assert_eq!(y, [2.0, 4.0, 6.0]);
+}
+
+/// As the first chapter quotes it.
+#[test]
+fn a_block_of_2048_threads_is_refused() {
+    let (x, mut y) = ([1.0f32; 3], [0.0f32; 3]);
+    // SAFETY: as many elements in both; nothing runs.
+    let error = unsafe { twice::launch(&Executor::new(), LaunchConfig::new(1, 2048), &x, &mut y) };
+    let message = "
+        launch of twice failed: the block (2048, 1, 1) has 2048 threads, at most 1024 are allowed; launch smaller blocks
+    ";
+    assert_eq!(error.unwrap_err().to_string(), message.trim());
 }
 
 /// The library's build script builds what is asked for. What `build-ptx` built before is taken from its cache.
