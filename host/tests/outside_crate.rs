@@ -157,7 +157,7 @@ fn a_block_of_2048_threads_is_refused() {
     // SAFETY: as many elements in both; nothing runs.
     let error = unsafe { twice::launch(&Executor::new(), LaunchConfig::new(1, 2048), &x, &mut y) };
     let message = "
-        launch of twice failed: the block (2048, 1, 1) has 2048 threads, at most 1024 are allowed; launch smaller blocks
+        launch of twice failed: the block (2048, 1, 1) is over the device's limit of (1024, 1024, 64)
     ";
     assert_eq!(error.unwrap_err().to_string(), message.trim());
 }

@@ -110,7 +110,7 @@ pub fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 /// The anchor of a heading.
-fn slug(title: &str) -> String {
+pub fn slug(title: &str) -> String {
     let mut words = title.trim().to_owned();
     for link in links(title).iter().rev() {
         words.replace_range(link.at.start - 1..link.at.end + 1, "");

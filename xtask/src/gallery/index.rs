@@ -46,7 +46,7 @@ pub fn path(pages: &Path, lesson: &str) -> anyhow::Result<String> {
     if let Some(next) = all.get(place + 1) {
         parts.push(format!("next: {}", link(next)?));
     }
-    parts.push("[words](README.md#words)".to_owned());
+    parts.push("[words](../learn/glossary.md)".to_owned());
     Ok(parts.join(" · ") + "\n")
 }
 

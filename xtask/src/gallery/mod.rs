@@ -1,15 +1,18 @@
 //! `cargo xtask gallery`: runs the lessons of the gallery on this machine, and draws the measurements.
 
 mod chart;
+mod claims;
 pub mod drawings;
 mod formula;
 pub mod index;
+mod links;
 pub mod ncu;
 mod page;
 mod predictions;
 pub mod report;
 mod roofline;
 mod tables;
+pub mod texts;
 mod timeline;
 
 use std::path::{Path, PathBuf};
@@ -171,7 +174,8 @@ mod tests {
         let results = report::Results::read(&docs.join("results/gallery.json")).unwrap();
         for file in docs.join("gallery").read_dir().unwrap() {
             let file = file.unwrap().file_name().into_string().unwrap();
-            let Some(name) = file.strip_suffix(".toml") else { continue };
+            // The other file is not a lesson's.
+            let Some(name) = file.strip_suffix(".toml").filter(|name| *name != "texts") else { continue };
             let page = Page::read(&docs.join("gallery"), name).unwrap();
             let all = results.ours.iter().chain(&results.peers);
             let entries: Vec<Entry> = all.filter(|entry| entry.lesson == name).cloned().collect();

@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use ferrowarp_report::gallery::Entry;
 
 use super::page::{Lesson, Limits, NOT_MEASURED, Page, is_of_gpu, is_peer};
-use super::{chart, drawings, index, ncu, predictions, roofline, tables, timeline};
+use super::{chart, drawings, index, ncu, predictions, roofline, tables, texts, timeline};
 use crate::report::peaks::{self, Check};
 use crate::report::{self, Files, Run, Timed, with_section};
 use crate::workspace;
@@ -83,6 +83,7 @@ pub fn run(Merged { files, counts, ncu, roofline }: &Merged) -> anyhow::Result<(
         write_page(&pages, &name, &gallery, &counted, roofline.as_ref())?;
     }
     drawings::write(&pages)?;
+    texts::write()?;
     println!("written to docs/gallery");
     Ok(())
 }

@@ -17,7 +17,7 @@ mod timelines;
 mod times;
 mod training;
 
-use crate::gallery::report as gallery_report;
+use crate::gallery::{report as gallery_report, texts};
 use crate::report::{Files, Turns};
 
 /// Merge the figures of a run into docs/ and the README, with charts; without files, write again what was merged last
@@ -45,6 +45,8 @@ pub enum Report {
     Norm(Turns),
     /// Softmax and its relatives, their peers, and the ladder: `cargo bench softmax` and benches/peers/softmax.py
     Softmax(softmax::Merged),
+    /// What other texts on GPUs build and claim, and where it is here: docs/gallery/texts.toml and docs/learn/claims.toml
+    Texts,
     /// What runs when in the first steps of an epoch, on each rung of the training ladder: `train-mnist --timeline`
     Timelines(timelines::Merged),
     /// Measure builds and tests of a clean clone, and write docs/results/times.md
@@ -66,6 +68,7 @@ impl Report {
             Report::Mlp(files) => training::run(files)?,
             Report::Norm(turns) => rows::NORM.run(turns.runs(rows::NORM.is_ours)?)?,
             Report::Softmax(merged) => merged.run()?,
+            Report::Texts => return texts::write(),
             Report::Timelines(merged) => merged.run()?,
             Report::Times(measured) => measured.run()?,
         }
