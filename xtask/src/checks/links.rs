@@ -93,6 +93,17 @@ pub fn links(text: &str) -> Vec<Link<'_>> {
     prose.match_indices("](").filter_map(link).collect()
 }
 
+/// The paragraphs of a document, byte for byte: spaces in place of code, links, headings, tables, lines of HTML and line ends.
+pub fn prose(text: &str) -> String {
+    let mut prose = without_code(text, false);
+    for link in links(text) {
+        prose.replace_range(link.start..=link.at.end, &" ".repeat(link.at.end + 1 - link.start));
+    }
+    let is_other = |line: &str| line.trim_start().starts_with(['#', '|', '<']);
+    let blank = |line: &str| if is_other(line) { " ".repeat(line.len()) } else { line.replace('\n', " ") };
+    prose.split_inclusive('\n').map(blank).collect()
+}
+
 /// The anchors of a document: those of its headings, and its `id`s.
 pub fn anchors(text: &str) -> BTreeSet<String> {
     let prose = without_code(text, true);

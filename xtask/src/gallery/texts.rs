@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use serde::Deserialize;
 
-use super::claims;
 use super::links::link;
+use super::words::Words;
+use super::{claims, index};
 use crate::report::{table, with_section};
 use crate::workspace;
 
@@ -106,6 +107,22 @@ fn pages() -> anyhow::Result<Vec<(&'static str, String)>> {
 pub fn write() -> anyhow::Result<()> {
     for (file, text) in pages()? {
         workspace::write(&workspace::root().join(file), &text)?;
+    }
+    Ok(())
+}
+
+/// Links words of the lessons to the glossary, where a page uses them first.
+///
+/// # Errors
+/// A file cannot be read or written.
+pub fn link_words() -> anyhow::Result<()> {
+    let docs = workspace::root().join("docs");
+    let (words, lessons) = (Words::read(&docs)?, docs.join("gallery"));
+    // The lesson without a GPU uses the words in other meanings.
+    for lesson in index::lessons(&lessons)?.iter().filter(|name| *name != "csv") {
+        let path = lessons.join(lesson).with_extension("md");
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        workspace::write(&path, &words.linked(&text))?;
     }
     Ok(())
 }

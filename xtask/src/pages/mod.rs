@@ -46,7 +46,11 @@ pub enum Report {
     /// Softmax and its relatives, their peers, and the ladder: `cargo bench softmax` and benches/peers/softmax.py
     Softmax(softmax::Merged),
     /// What other texts on GPUs build and claim, and where it is here: docs/gallery/texts.toml and docs/learn/claims.toml
-    Texts,
+    Texts {
+        /// Also link words of the lessons to the glossary, where a page uses them first
+        #[arg(long)]
+        words: bool,
+    },
     /// What runs when in the first steps of an epoch, on each rung of the training ladder: `train-mnist --timeline`
     Timelines(timelines::Merged),
     /// Measure builds and tests of a clean clone, and write docs/results/times.md
@@ -68,7 +72,10 @@ impl Report {
             Report::Mlp(files) => training::run(files)?,
             Report::Norm(turns) => rows::NORM.run(turns.runs(rows::NORM.is_ours)?)?,
             Report::Softmax(merged) => merged.run()?,
-            Report::Texts => return texts::write(),
+            Report::Texts { words } => {
+                texts::write()?;
+                return if *words { texts::link_words() } else { Ok(()) };
+            }
             Report::Timelines(merged) => merged.run()?,
             Report::Times(measured) => measured.run()?,
         }
