@@ -83,6 +83,7 @@ fn label(lesson: &Lesson) -> String {
         Measure::Bytes => "useful GB/s",
         Measure::Flops => "GFLOP/s",
         Measure::Time => "microseconds per launch",
+        Measure::Latency => "nanoseconds per load",
     };
     lesson.page.label.clone().unwrap_or_else(|| usual.to_owned())
 }

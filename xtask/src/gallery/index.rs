@@ -30,6 +30,24 @@ pub fn title(pages: &Path, lesson: &str) -> anyhow::Result<String> {
     Ok(page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(lesson).to_owned())
 }
 
+/// The further lessons on a lesson's page, whose sections have their names, each with the heading above it.
+///
+/// # Errors
+/// There is no page.
+pub fn further(pages: &Path, lesson: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let page = read(&pages.join(format!("{lesson}.md")))?;
+    let mut heading = "";
+    let mut further = Vec::new();
+    for line in page.lines() {
+        heading = line.strip_prefix("## ").unwrap_or(heading);
+        let name = line.strip_prefix("<!-- ").and_then(|line| line.strip_suffix(" -->"));
+        if let Some(name) = name.filter(|name| pages.join(format!("{name}.toml")).is_file()) {
+            further.push((name.to_owned(), heading.to_owned()));
+        }
+    }
+    Ok(further)
+}
+
 /// A lesson's position among the others: a line with links to its neighbours and to the glossary.
 ///
 /// # Errors

@@ -59,6 +59,8 @@ pub enum Measure {
     Flops,
     /// Microseconds per launch.
     Time,
+    /// Nanoseconds per load of 4 bytes, if one follows the other.
+    Latency,
 }
 
 /// A panel of the picture; without settings, lines of all rungs.
@@ -127,13 +129,31 @@ pub struct Prediction {
     pub rate: Option<String>,
     /// Microseconds.
     pub time: Option<String>,
+    /// Nanoseconds per load.
+    pub latency: Option<String>,
+    #[serde(default)]
+    pub kind: Kind,
     /// How the value follows from the problem.
     pub from: String,
     /// The figure in another text for the same experiment, and its source: title and GPU.
     #[serde(default)]
     pub elsewhere: String,
-    /// Why measurement and prediction differ, or why they agree.
+    /// Why measurement and prediction differ, or why they agree. Empty before the measurement.
+    #[serde(default)]
     pub why: String,
+}
+
+/// What a row of the table states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// What theory expects.
+    #[default]
+    Prediction,
+    /// What cannot be exceeded.
+    Bound,
+    /// What is quoted or known from another lesson, and not derived here.
+    Reference,
 }
 
 impl Page {
@@ -192,6 +212,7 @@ impl Lesson {
             Measure::Bytes => entry.bytes / microseconds / 1e3,
             Measure::Flops => entry.flop / microseconds / 1e3,
             Measure::Time => microseconds,
+            Measure::Latency => 1e3 * microseconds / (entry.bytes / 4.0),
         }
     }
 
@@ -202,7 +223,7 @@ impl Lesson {
 
     /// The rate as a percentage of the peak at the device's clocks.
     pub fn percent_of_peak(&self, entry: &Entry) -> Option<f64> {
-        let peak = entry.peak.filter(|_| self.page.measure != Measure::Time)?;
+        let peak = entry.peak.filter(|_| matches!(self.page.measure, Measure::Bytes | Measure::Flops))?;
         Some(100.0 * 1e9 * self.value(entry)? / peak)
     }
 
@@ -212,6 +233,7 @@ impl Lesson {
             Measure::Bytes => "GB/s",
             Measure::Flops => "GFLOP/s",
             Measure::Time => "us",
+            Measure::Latency => "ns",
         }
     }
 

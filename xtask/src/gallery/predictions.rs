@@ -2,7 +2,7 @@
 
 use ferrowarp_report::gallery::Entry;
 
-use super::page::{Lesson, Measure, Prediction, is_of_gpu};
+use super::page::{Kind, Lesson, Measure, Prediction, is_of_gpu};
 use super::tables::{header, short_time};
 use crate::chart::{binary, number};
 use crate::report::row;
@@ -47,7 +47,7 @@ impl Prediction {
             |value: fn(&Lesson, &Entry) -> Option<f64>| Some(value(lesson, entry?)? / value(lesson, other?)?);
         let micros = |_: &Lesson, entry: &Entry| entry.microseconds;
         let (predicted, measured, write, is_rate): (_, _, fn(&Lesson, f64) -> String, _) =
-            match (&self.ratio, &self.speed, &self.rate, &self.time) {
+            match (&self.ratio, &self.speed, &self.rate, &self.latency) {
                 (Some(ratio), ..) => (of(ratio), over(micros), |_, x| factor(x), false),
                 (_, Some(speed), ..) => (of(speed), over(Lesson::value), |_, x| factor(x), true),
                 (_, _, Some(rate), _) => {
@@ -62,9 +62,13 @@ impl Prediction {
                     };
                     (of(rate), entry.and_then(rate_of), unit, true)
                 }
-                (.., time) => {
+                (.., Some(latency)) => {
+                    let nanoseconds = entry.and_then(|entry| lesson.value(entry));
+                    (of(latency), nanoseconds, |_, x| format!("{} ns", number(x)), false)
+                }
+                _ => {
                     let measured = entry.and_then(|entry| entry.microseconds);
-                    (time.as_ref().and_then(of), measured, |_, x| short_time(x), false)
+                    (self.time.as_ref().and_then(of), measured, |_, x| short_time(x), false)
                 }
             };
         Outcome { predicted, measured, write, is_rate }
@@ -89,7 +93,11 @@ impl Prediction {
             }
             _ => format!(", relative to `{over}`"),
         });
-        let quantity = if self.ratio.is_some() || self.time.is_some() { "time" } else { "rate" };
+        let quantity = match self {
+            Self { latency: Some(_), .. } => "latency",
+            Self { ratio: None, time: None, .. } => "rate",
+            _ => "time",
+        };
         format!("`{}`{at}: {quantity}{}", self.rung, over.unwrap_or_default())
     }
 }
@@ -122,18 +130,24 @@ pub fn section(lesson: &Lesson) -> String {
     for prediction in predictions {
         let Outcome { predicted, measured: got, write, .. } = prediction.outcome(lesson);
         let ratio = predicted.zip(got).map(|(predicted, measured)| measured / predicted);
-        measured += usize::from(ratio.is_some());
-        close += usize::from(ratio.is_some_and(|ratio| (ratio - 1.0).abs() <= CLOSE));
+        let counted = ratio.filter(|_| prediction.kind == Kind::Prediction);
+        measured += usize::from(counted.is_some());
+        close += usize::from(counted.is_some_and(|ratio| (ratio - 1.0).abs() <= CLOSE));
         let written =
             |value: Option<f64>, or: &str| value.map_or_else(|| or.to_owned(), |value| write(lesson, value));
         rows += &row(&[
             prediction.what(is_one_problem),
             written(predicted, "the peak is not known"),
-            prediction.from.clone(),
+            match prediction.kind {
+                Kind::Prediction => prediction.from.clone(),
+                Kind::Bound => format!("a bound: {}", prediction.from),
+                Kind::Reference => format!("a reference: {}", prediction.from),
+            },
             written(got, "not measured yet"),
             ratio.map_or_else(String::new, difference),
             prediction.elsewhere.clone(),
-            prediction.why.clone(),
+            // No cause of what is not known yet.
+            if got.is_some() { prediction.why.clone() } else { String::new() },
         ]);
     }
     let held = match measured {
@@ -165,24 +179,32 @@ mod tests {
              [[prediction]]\nrung = 'a'\nover = 'b'\nratio = '3 - 1'\nfrom = '8 bytes for 4'\nelsewhere = '3 x (a text)'\nwhy = 'Memory.'\n\
              [[prediction]]\nrung = 'b'\nrate = 'copy'\nfrom = ''\nwhy = ''\n\
              [[prediction]]\nrung = 'b'\nover = 'a'\nspeed = '4'\nfrom = ''\nwhy = ''\n\
+             [[prediction]]\nrung = 'b'\nkind = 'bound'\nrate = '2 * copy'\nfrom = 'memory'\n\
+             [[prediction]]\nrung = 'b'\nlatency = '20'\nfrom = ''\nwhy = 'A cache.'\n\
              [[prediction]]\nrung = 'b'\ntime = '9 / clock'\nfrom = ''\nwhy = ''\n",
         )
         .unwrap()
         .predictions;
         let text = section(&lesson);
-        assert!(text.starts_with("1 of 3 measured predictions hold within 10 %.\n"), "{text}");
+        assert!(text.starts_with("1 of 4 measured predictions hold within 10 %.\n"), "{text}");
         let rows = [
             "| `a`: time, relative to `b` | 2 x | 8 bytes for 4 | 2 x | +0 % | 3 x (a text) | Memory. |",
             "| `b`: rate | 100 GB/s |  | 200 GB/s | 2 times |  |  |",
             "| `b`: rate, relative to `a` | 4 x |  | 2 x | 1/2 of it |  |  |",
+            "| `b`: rate | 200 GB/s | a bound: memory | 200 GB/s | +0 % |  |  |",
+            "| `b`: latency | 20 ns |  | 200 ns | 10 times |  | A cache. |",
             "| `b`: time | the peak is not known |  | 5 us |  |  |  |",
         ];
         assert!(rows.iter().all(|row| text.contains(row)), "{text}");
         let times = lesson.page.predictions.iter().map(|one| one.microseconds(&lesson));
-        assert_eq!(times.collect::<Vec<_>>(), [Some(10.0), Some(10.0), Some(2.5), None]);
+        assert_eq!(
+            times.collect::<Vec<_>>(),
+            [Some(10.0), Some(10.0), Some(2.5), Some(5.0), Some(0.5), None]
+        );
         lesson.entries.iter_mut().for_each(|entry| entry.microseconds = None);
         let text = section(&lesson);
         assert!(text.contains("No prediction is measured yet."), "{text}");
         assert!(text.contains("| `b`: rate | 100 GB/s |  | not measured yet |  |  |  |"), "{text}");
+        assert!(!text.contains("Memory.") && !text.contains("A cache."), "{text}");
     }
 }

@@ -279,17 +279,20 @@ fn write_page(
     let lesson = gallery.lesson(pages, name)?;
     put("predictions", &predictions::section(&lesson))?;
     put("results", &results(&lesson, &index::title(pages, name)?, pages)?)?;
-    if lesson.entries.iter().any(|entry| !entry.kernels.is_empty()) {
+    let mut lessons = vec![lesson];
+    for (more, title) in index::further(pages, name)? {
+        let lesson = gallery.lesson(pages, &more)?;
+        let figures = results(&lesson, &title, pages)?;
+        put(&more, &format!("{}\n{figures}", predictions::section(&lesson)))?;
+        lessons.push(lesson);
+    }
+    let entries: Vec<&Entry> = lessons.iter().flat_map(|lesson| &lesson.entries).collect();
+    if entries.iter().any(|entry| !entry.kernels.is_empty()) {
         let planned = |entry: &&Entry| {
-            entry.lesson == name && lesson.entries.iter().any(|planned| planned.name == entry.name)
+            entries.iter().any(|planned| (&planned.lesson, &planned.name) == (&entry.lesson, &entry.name))
         };
         let counts: Vec<Entry> = counted.iter().filter(planned).cloned().collect();
         put("counts", &tables::counts(&counts).unwrap_or_else(|| "Not counted yet.\n".to_owned()))?;
-    }
-    if name == "vector_add" {
-        let overtake = gallery.lesson(pages, "overtake")?;
-        let figures = results(&overtake, "Time over the number of elements", pages)?;
-        put("overtake", &format!("{}\n{figures}", predictions::section(&overtake)))?;
     }
     workspace::write(&page, &text)
 }

@@ -52,6 +52,7 @@ pub mod dot;
 mod elementwise;
 pub mod fusion;
 pub mod grey;
+pub mod hierarchy;
 mod last_block;
 pub mod launch_bounds;
 pub mod layout;

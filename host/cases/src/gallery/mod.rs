@@ -10,6 +10,10 @@ mod divergence;
 mod dot;
 mod fusion;
 mod grey;
+mod hierarchy;
+mod hierarchy_l1;
+mod hierarchy_rates;
+mod hierarchy_rows;
 mod launch_bounds;
 mod layout;
 mod matmul;
@@ -48,7 +52,7 @@ macro_rules! lessons {
 
 /// Every lesson.
 pub const LESSONS: &[Lesson] = lessons![
-    vector_add overtake copy_offset layout constant grey fusion recompute relu reduce dot bank_conflicts transpose
+    vector_add overtake copy_offset hierarchy hierarchy_rates hierarchy_rows hierarchy_l1 layout constant grey fusion recompute relu reduce dot bank_conflicts transpose
     register_arrays warps warp_masks divergence occupancy launch_bounds peaks csv matmul transfers overlap unified
     block_order
 ];

@@ -76,14 +76,14 @@ fn number(i: u32) -> u32 {
 
 /// Many steps of the generator as one: `x * factor + summand`.
 #[derive(Clone, Copy)]
-struct Steps {
+pub(super) struct Steps {
     factor: u32,
     summand: u32,
 }
 
 impl Steps {
     /// `rounds` rounds, computed by squaring.
-    fn new(rounds: u32) -> Self {
+    pub fn new(rounds: u32) -> Self {
         let (mut all, mut step) = (Self { factor: 1, summand: 0 }, Self { factor: FACTOR, summand: SUMMAND });
         for bit in 0..u32::BITS {
             if rounds >> bit & 1 == 1 {
@@ -99,7 +99,7 @@ impl Steps {
         Self { factor: self.factor.wrapping_mul(next.factor), summand }
     }
 
-    fn after(self, x: u32) -> u32 {
+    pub fn after(self, x: u32) -> u32 {
         x.wrapping_mul(self.factor).wrapping_add(self.summand)
     }
 }

@@ -124,13 +124,7 @@ fn trial(way: &'static Way, name: &'static str, part: usize, len: usize) -> Tria
             )));
         }
         // Each run allocates, because touched memory already has a location.
-        match timed(runs.min(5), || Ok(run(device, way, len)?[part])) {
-            Err(error) => match error.downcast_ref::<DeviceError>() {
-                Some(lack @ DeviceError::NoUnifiedMemory { .. }) => Ok(Timed::Lacking(lack.to_string())),
-                _ => Err(error),
-            },
-            times => times,
-        }
+        or_lacking(timed(runs.min(5), || Ok(run(device, way, len)?[part])))
     });
     // Tests run the kernels on ordinary memory, once for all ways with the same kernels.
     if part > 0 || !["copied", "warp_page"].contains(&name) {
@@ -150,6 +144,17 @@ fn trial(way: &'static Way, name: &'static str, part: usize, len: usize) -> Tria
             Bound::exact(if name == "x" { X.into() } else { f64::from(X) + f64::from(Y) })
         })
     })
+}
+
+/// A device without unified memory lacks a feature.
+pub(super) fn or_lacking(times: Result<Timed>) -> Result<Timed> {
+    match times {
+        Err(error) => match error.downcast_ref::<DeviceError>() {
+            Some(lack @ DeviceError::NoUnifiedMemory { .. }) => Ok(Timed::Lacking(lack.to_string())),
+            _ => Err(error),
+        },
+        times => times,
+    }
 }
 
 /// Launches a kernel on both, and returns its device time.
