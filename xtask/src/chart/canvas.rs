@@ -4,6 +4,8 @@ use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+pub use super::colour::{FAINT, GRID, INK};
+
 /// The area that panels draw on.
 pub type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub type Drawn = Result<(), Box<dyn std::error::Error>>;
@@ -12,12 +14,35 @@ pub type Drawn = Result<(), Box<dyn std::error::Error>>;
 pub const TEXT: i32 = 13;
 pub const CAPTION: i32 = 15;
 
-/// Explains the strokes of predicted values.
-pub const PREDICTED: &str = "black stroke: predicted";
+/// The size of a font for which the back end writes 1.
+const SIZE: f64 = 1.24;
 
-pub const INK: RGBColor = RGBColor(30, 30, 30);
-pub const FAINT: RGBColor = RGBColor(110, 110, 110);
-pub const GRID: RGBColor = RGBColor(228, 228, 228);
+/// A predicted value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Predicted {
+    pub value: f64,
+    /// Whether it follows from what another item measured.
+    pub is_relative: bool,
+}
+
+impl Predicted {
+    /// The marks of predictions: a stroke, or two halves of one.
+    pub fn marks(self, long: i32, is_upright: bool) -> Vec<Rectangle<(i32, i32)>> {
+        let gap = if self.is_relative { long / 3 } else { 0 };
+        let corner = |along: i32, across: i32| if is_upright { (across, along) } else { (along, across) };
+        let part = |(from, to): (i32, i32)| Rectangle::new([corner(from, -1), corner(to, 1)], INK.filled());
+        [(-long, -gap), (gap, long)].map(part).into()
+    }
+
+    /// Explains the marks; empty if there are none.
+    pub fn key(all: impl Iterator<Item = Self>) -> String {
+        let all: Vec<bool> = all.map(|one| one.is_relative).collect();
+        let kinds =
+            [(false, "stroke: predicted"), (true, "broken stroke: predicted from another's measurement")];
+        let words = kinds.iter().filter(|kind| all.contains(&kind.0)).map(|kind| kind.1);
+        words.collect::<Vec<_>>().join("; ")
+    }
+}
 
 /// The style of a text, and its anchor.
 #[derive(Clone, Copy)]
@@ -61,8 +86,16 @@ impl Place {
     }
 }
 
+/// The font of the words at axes.
+pub fn font<'a>() -> TextStyle<'a> {
+    ("sans-serif", f64::from(TEXT) * SIZE).into_font().color(&INK)
+}
+
 pub fn text(area: &Canvas<'_>, words: &str, at: (i32, i32), place: Place) -> Drawn {
-    let font: FontDesc<'_> = ("sans-serif", place.size).into();
+    if words.is_empty() {
+        return Ok(());
+    }
+    let font: FontDesc<'_> = ("sans-serif", f64::from(place.size) * SIZE).into();
     let font = if place.is_bold { font.style(FontStyle::Bold) } else { font };
     let style = TextStyle::from(font).color(&place.colour).pos(place.pos);
     area.draw(&Text::new(words.to_owned(), at, style))?;

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use super::canvas::{CAPTION, Canvas, Drawn, FAINT, GRID, INK, Place, TEXT, line, text, width_of};
-use super::colour::Family;
+use super::colour::{Family, ON_COLOUR, PALE};
 
 /// The minimum width of cells with words.
 const ROOM_FOR_WORDS: u32 = 14;
@@ -54,7 +54,7 @@ impl Tone {
             Self::Second => Family::Peers.main(),
             Self::Third => RGBColor(245, 190, 40),
             Self::Fourth => RGBColor(60, 185, 130),
-            Self::Pale => RGBColor(222, 222, 222),
+            Self::Pale => PALE,
         }
     }
 
@@ -62,7 +62,8 @@ impl Tone {
     fn ink(self) -> RGBColor {
         match self {
             Self::Main | Self::Second => WHITE,
-            Self::Third | Self::Fourth | Self::Pale => INK,
+            Self::Third | Self::Fourth => ON_COLOUR,
+            Self::Pale => INK,
         }
     }
 }

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use super::axis::Ruler;
-use super::canvas::{CAPTION, Canvas, Drawn, GRID, INK, Place, TEXT, text};
+use super::canvas::{CAPTION, Canvas, Drawn, GRID, INK, Place, font, text};
 
 /// A diagram with two axes.
 pub type Plot<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Ruler, Ruler>>;
@@ -35,7 +35,7 @@ impl Frame<'_> {
             .build_cartesian_2d(x, y)?;
         let mut mesh = plot.configure_mesh();
         mesh.axis_style(INK).bold_line_style(GRID).light_line_style(TRANSPARENT);
-        mesh.label_style(("sans-serif", TEXT).into_font().color(&INK));
+        mesh.label_style(font()).axis_desc_style(font());
         mesh.x_desc(self.labels[0]).x_label_formatter(self.formats[0]);
         mesh.y_desc(self.labels[1]).y_label_formatter(self.formats[1]);
         // They only reach the axes' own choice of ticks, which has no limit.

@@ -3,8 +3,8 @@
 use plotters::prelude::*;
 
 use super::axis::{Axis, Ruler};
-use super::canvas::{Canvas, Drawn, FAINT, INK, PREDICTED, Place, TEXT, text, width_of};
-use super::colour::{Family, colours};
+use super::canvas::{Canvas, Drawn, FAINT, INK, Place, Predicted, TEXT, text, width_of};
+use super::colour::{Family, colours, of_words};
 use super::frame::{Frame, MARK, ROOF, dashed, pixel};
 
 /// A diagram of lines.
@@ -31,8 +31,8 @@ pub struct Series {
     pub is_bold: bool,
     /// Whether points are joined: not if values in between were skipped on purpose.
     pub is_joined: bool,
-    /// Predictions for single points: black strokes, with a dotted line to the measured value.
-    pub predicted: Vec<(f64, f64)>,
+    /// Predictions for single points: strokes, with a dotted line to the measured value.
+    pub predicted: Vec<(f64, Predicted)>,
 }
 
 /// A line that is not a contestant's measurement.
@@ -81,6 +81,8 @@ struct Name<'a> {
     words: &'a str,
     colour: RGBColor,
     is_bold: bool,
+    /// Whether a line leads to it, instead of a point of its colour before it.
+    is_joined: bool,
     end: (i32, i32),
 }
 
@@ -102,14 +104,14 @@ impl Lines {
         let guides: Vec<_> = self.guides.iter().map(|guide| guide.path((1.0, 1.0))).collect();
         let names = shown.iter().map(|series| series.name.as_str()).chain(guides.iter().map(|guide| guide.0));
         let right = names.map(|name| width_of(name, TEXT)).max().unwrap_or(0) + 34;
-        let has_predictions = shown.iter().any(|series| !series.predicted.is_empty());
-        let top = if self.caption.is_empty() { 12 } else { 34 } + if has_predictions { 18 } else { 0 };
+        let predicted = shown.iter().flat_map(|series| &series.predicted).map(|one| one.1);
+        let key = Predicted::key(predicted.clone());
+        let top = if self.caption.is_empty() { 12 } else { 34 } + if key.is_empty() { 0 } else { 18 };
 
         let points = || shown.iter().flat_map(|series| series.points.iter().copied());
         let xs: Vec<f64> = points().map(|point| point.0).collect();
-        let others = guides.iter().flat_map(|(_, points, _)| points);
-        let others = others.chain(shown.iter().flat_map(|series| &series.predicted)).copied();
-        let ys: Vec<f64> = points().chain(others).map(|point| point.1).collect();
+        let ys = points().chain(guides.iter().flat_map(|(_, points, _)| points.clone())).map(|point| point.1);
+        let ys: Vec<f64> = ys.chain(predicted.map(|one| one.value)).collect();
         let y = Ruler::new(self.y.scale, &ys, 0.06, true, 9)?;
         let widest = y.ticks.iter().map(|&tick| width_of(&(self.y.format)(tick), TEXT)).max().unwrap_or(0);
         let left = 38 + widest;
@@ -126,15 +128,14 @@ impl Lines {
             grid: [false, true],
         };
         let mut plot = frame.draw(area, [x, y])?;
-        if has_predictions {
-            text(area, PREDICTED, (left + 4, top - 16), Place::default().colour(FAINT).top())?;
-        }
+        text(area, &key, (left + 4, top - 16), Place::default().colour(FAINT).top())?;
         let mut at_ends: Vec<Name<'_>> = Vec::new();
         for (words, path, dashes) in self.guides.iter().map(|guide| guide.path(ends)) {
             let width = if dashes == ROOF { 1 } else { 2 };
             let Some(&last) = path.last() else { continue };
             dashed(&mut plot, path, dashes, INK.stroke_width(width))?;
-            at_ends.push(Name { words, colour: INK, is_bold: false, end: pixel(area, &plot, last) });
+            let end = pixel(area, &plot, last);
+            at_ends.push(Name { words, colour: INK, is_bold: false, is_joined: true, end });
         }
         let families: Vec<Family> = shown.iter().map(|series| series.family).collect();
         for (series, colour) in shown.iter().zip(colours(&families)) {
@@ -144,16 +145,18 @@ impl Lines {
                 plot.draw_series(LineSeries::new(path.iter().copied(), colour.stroke_width(width)))?;
             }
             plot.draw_series(path.iter().map(|&point| Circle::new(point, radius, colour.filled())))?;
-            for &(x, y) in &series.predicted {
+            for &(x, predicted) in &series.predicted {
+                let at = (x, predicted.value);
                 if let Some(point) = path.iter().find(|point| point.0 == x) {
-                    dashed(&mut plot, vec![*point, (x, y)], MARK, colour.stroke_width(1))?;
+                    dashed(&mut plot, vec![*point, at], MARK, colour.stroke_width(1))?;
                 }
-                let stroke = Rectangle::new([(-7, -1), (7, 1)], INK.filled());
-                plot.draw_series([EmptyElement::at((x, y)) + stroke])?;
+                let marks = predicted.marks(7, false).into_iter();
+                plot.draw_series(marks.map(|mark| EmptyElement::at(at) + mark))?;
             }
             if let Some(&last) = path.last() {
                 let end = pixel(area, &plot, last);
-                at_ends.push(Name { words: &series.name, colour, is_bold: series.is_bold, end });
+                let Series { is_bold, is_joined, .. } = **series;
+                at_ends.push(Name { words: &series.name, colour, is_bold, is_joined, end });
             }
         }
         let is_inside = |(x, y): (f64, f64)| inside[0].contains(&x) && inside[1].contains(&y);
@@ -172,11 +175,13 @@ fn draw_names(area: &Canvas<'_>, mut names: Vec<Name<'_>>, x: i32, within: (i32,
     names.sort_by_key(|name| name.end.1);
     let wanted: Vec<i32> = names.iter().map(|name| name.end.1).collect();
     for (name, y) in names.iter().zip(apart(&wanted, within)) {
-        if name.end.0 < x - 30 || (name.end.1 - y).abs() > 3 {
+        if !name.is_joined {
+            area.draw(&Circle::new((x - 8, y), 3, name.colour.filled()))?;
+        } else if name.end.0 < x - 30 || (name.end.1 - y).abs() > 3 {
             let path = [(name.end.0 + 5, name.end.1), (x - 14, name.end.1), (x - 3, y)];
             area.draw(&PathElement::new(path, name.colour.mix(0.55).stroke_width(1)))?;
         }
-        let place = Place::default().colour(name.colour);
+        let place = Place::default().colour(of_words(name.colour));
         text(area, name.words, (x, y), if name.is_bold { place.bold() } else { place })?;
     }
     Ok(())

@@ -4,8 +4,10 @@
 //! - Ticks of x are at measured values. A value axis is logarithmic if its values span more than one decade.
 //! - Each line has its name at its end, in its colour. Names that would overlap are moved apart.
 //! - Ours are warm colours, peers are cool ones, other machines are grey. No two series share a colour.
-//! - Roofs are dashed black lines. Predictions are dotted lines with their names, or black strokes if one value is
-//!   predicted.
+//! - Roofs are dashed lines. Predictions are dotted lines with their names, or strokes if one value is predicted. A stroke is
+//!   broken if the prediction follows from what another item measured.
+//! - Bars begin at 0. On a logarithmic axis they are dots, because the length of a bar would mean nothing.
+//! - A picture has colours for light pages and for dark ones.
 //! - Missing measurements are not drawn.
 //!
 //! A report builds a [`Chart`] of [`Lines`], [`Bars`] and [`Dots`] and calls [`Chart::svg`]. `cargo xtask` commands write
@@ -25,9 +27,10 @@ use anyhow::anyhow;
 use plotters::prelude::*;
 
 pub use axis::{Axis, Scale, binary, number};
+pub use canvas::Predicted;
 use canvas::{Canvas, Drawn, FAINT, Place, text, wrapped};
 pub use cells::{Cell, Cells, Tone};
-pub use colour::Family;
+pub use colour::{Family, themed};
 pub use lines::{Guide, Lines, Note, Series};
 pub use rows::{Bar, Bars, Dots, Row, Span, Spans};
 
@@ -74,7 +77,7 @@ impl Chart {
     pub fn svg(&self) -> anyhow::Result<String> {
         let mut svg = String::new();
         self.draw(&mut svg).map_err(|error| anyhow!("drawing the chart {:?} failed: {error}", self.title))?;
-        Ok(svg)
+        Ok(themed(&svg))
     }
 
     fn draw(&self, svg: &mut String) -> Drawn {

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 
 use super::axis::{Axis, Ruler};
-use super::canvas::{Canvas, Drawn, FAINT, INK, PREDICTED, Place, TEXT, text, width_of};
+use super::canvas::{Canvas, Drawn, FAINT, GRID, INK, Place, Predicted, TEXT, text, width_of};
 use super::colour::{Family, colours};
 use super::frame::{Frame, Plot, ROOF, dashed, pixel};
 
@@ -12,6 +12,8 @@ const ROW: i32 = 22;
 /// Pixels of the axis below, of a caption, and of a line of a key.
 const BELOW: i32 = 52;
 const LINE: i32 = 22;
+/// The radius of a dot in place of a bar.
+const DOT: i32 = 5;
 
 /// A diagram of bars.
 pub struct Bars {
@@ -29,15 +31,15 @@ pub struct Bars {
     pub width: u32,
 }
 
-/// One bar. Its name is next to it, so a colour only shows its family.
+/// One bar, or one dot on a logarithmic axis. Its name is next to it, so a colour only shows its family.
 pub struct Bar {
     pub name: String,
     pub family: Family,
     pub value: f64,
     /// The label at its end.
     pub words: String,
-    /// The prediction, a black stroke across the bar.
-    pub predicted: Option<f64>,
+    /// The prediction, a stroke across the bar.
+    pub predicted: Option<Predicted>,
 }
 
 /// A diagram of dots: many items, each measured with several contenders.
@@ -92,7 +94,8 @@ struct Rows<'a> {
     /// Names and colours that a key explains.
     key: Vec<(&'a str, RGBColor)>,
     roofs: &'a [(String, f64)],
-    has_strokes: bool,
+    /// Explains strokes; empty if there are none.
+    strokes: String,
     width: i32,
     /// Pixels on the right of the axis.
     right: i32,
@@ -106,7 +109,7 @@ impl Rows<'_> {
     /// The top of the rows: below caption, key, and the names of roofs and strokes.
     fn top(&self) -> i32 {
         let caption = if self.caption.is_empty() { 6 } else { 28 };
-        let words = if self.roofs.is_empty() && !self.has_strokes { 0 } else { LINE };
+        let words = if self.roofs.is_empty() && self.strokes.is_empty() { 0 } else { LINE };
         caption + LINE * self.key_lines().len() as i32 + words
     }
 
@@ -172,8 +175,8 @@ impl Rows<'_> {
             text(area, name, (end, top - 18), Place::default().right().top())?;
             free_to = end - words;
         }
-        if self.has_strokes && free_to > width_of(PREDICTED, TEXT) + left {
-            text(area, PREDICTED, (left, top - 18), Place::default().colour(FAINT).top())?;
+        if free_to > width_of(&self.strokes, TEXT) + left {
+            text(area, &self.strokes, (left, top - 18), Place::default().colour(FAINT).top())?;
         }
         Ok(plot)
     }
@@ -191,7 +194,7 @@ impl Bars {
             names: self.bars.iter().map(|bar| bar.name.as_str()).collect(),
             key: Vec::new(),
             roofs: &self.roofs,
-            has_strokes: self.bars.iter().any(|bar| bar.predicted.is_some()),
+            strokes: Predicted::key(self.bars.iter().filter_map(|bar| bar.predicted)),
             width: self.width as i32,
             right: 16 + self.bars.iter().map(|bar| width_of(&bar.words, TEXT)).max().unwrap_or(0),
         }
@@ -202,21 +205,30 @@ impl Bars {
     }
 
     pub(super) fn draw(&self, area: &Canvas<'_>) -> Drawn {
-        let values = self.bars.iter().flat_map(|bar| [Some(bar.value), bar.predicted]).flatten();
+        let values =
+            self.bars.iter().flat_map(|bar| [Some(bar.value), bar.predicted.map(|it| it.value)]).flatten();
         let others = self.roofs.iter().map(|roof| roof.1).chain(self.also.iter().copied());
         let mut plot = self.rows().draw(area, &values.chain(others).collect::<Vec<_>>())?;
-        let start = plot.x_range().start;
+        let (start, end) = (plot.x_range().start, plot.x_range().end);
+        // A linear axis begins at 0 or below.
+        let is_log = start > 0.0;
         for (row, bar) in self.bars.iter().enumerate() {
             let (row, colour) = (row as f64, bar.family.main());
-            let corners = [(start, row + 0.12), (bar.value, row + 0.88)];
-            plot.draw_series([Rectangle::new(corners, colour.filled())])?;
+            if is_log {
+                plot.draw_series(LineSeries::new([(start, row + 0.5), (end, row + 0.5)], GRID))?;
+                plot.draw_series([Circle::new((bar.value, row + 0.5), DOT, colour.filled())])?;
+            } else {
+                let corners = [(start, row + 0.12), (bar.value, row + 0.88)];
+                plot.draw_series([Rectangle::new(corners, colour.filled())])?;
+            }
             let (mut end, y) = pixel(area, &plot, (bar.value, row + 0.5));
+            end += if is_log { DOT } else { 0 };
             let words = width_of(&bar.words, TEXT);
             if let Some(predicted) = bar.predicted {
-                let stroke = Rectangle::new([(-1, -ROW / 2), (1, ROW / 2)], INK.filled());
-                plot.draw_series([EmptyElement::at((predicted, row + 0.5)) + stroke])?;
+                let (at, marks) = ((predicted.value, row + 0.5), predicted.marks(ROW / 2, true).into_iter());
+                plot.draw_series(marks.map(|mark| EmptyElement::at(at) + mark))?;
                 // Figures must not lie across the stroke.
-                let at = pixel(area, &plot, (predicted, row + 0.5)).0;
+                let at = pixel(area, &plot, at).0;
                 end = if (end - 4..end + words + 10).contains(&at) { at + 2 } else { end };
             }
             // A roof must not cross the figures.
@@ -238,7 +250,7 @@ impl Dots {
             names: self.rows.iter().map(|row| row.name.as_str()).collect(),
             key: names.zip(colours(&families)).collect(),
             roofs: &self.roofs,
-            has_strokes: false,
+            strokes: String::new(),
             width: self.width as i32,
             right: 24,
         }
@@ -272,15 +284,20 @@ impl Dots {
 }
 
 impl Spans {
+    fn colours(&self) -> Vec<RGBColor> {
+        colours(&vec![Family::Ours; self.groups.len()])
+    }
+
     fn rows(&self) -> Rows<'_> {
-        let colours = colours(&vec![Family::Ours; self.groups.len()]);
+        let is_drawn = |group: usize| self.rows.iter().flat_map(|row| &row.1).any(|span| span.group == group);
+        let key = self.groups.iter().map(String::as_str).zip(self.colours()).enumerate();
         Rows {
             caption: &self.caption,
             axis: &self.axis,
             names: self.rows.iter().map(|(name, _)| name.as_str()).collect(),
-            key: self.groups.iter().map(String::as_str).zip(colours).collect(),
+            key: key.filter(|(group, _)| is_drawn(*group)).map(|(_, name)| name).collect(),
             roofs: &[],
-            has_strokes: false,
+            strokes: String::new(),
             width: self.width as i32,
             right: 24,
         }
@@ -292,12 +309,11 @@ impl Spans {
 
     pub(super) fn draw(&self, area: &Canvas<'_>) -> Drawn {
         let ends = self.rows.iter().flat_map(|row| &row.1).flat_map(|span| [span.from, span.to]);
-        let rows = self.rows();
+        let (rows, colours) = (self.rows(), self.colours());
         let mut plot = rows.draw(area, &ends.chain(self.until).collect::<Vec<_>>())?;
         for (place, (_, spans)) in self.rows.iter().enumerate() {
             for span in spans {
-                let colour =
-                    rows.key.get(span.group % rows.key.len().max(1)).map_or(INK, |(_, colour)| *colour);
+                let colour = colours.get(span.group % colours.len().max(1)).copied().unwrap_or(INK);
                 // Leaves a pixel free between two spans.
                 let from = pixel(area, &plot, (span.from, place as f64 + 0.1));
                 let to = pixel(area, &plot, (span.to, place as f64 + 0.9));

@@ -1,8 +1,8 @@
 use plotters::prelude::Ranged;
 
 use super::axis::Ruler;
-use super::canvas::{PREDICTED, TEXT, width_of};
-use super::colour::colours;
+use super::canvas::{TEXT, width_of};
+use super::colour::{colours, of_words};
 use super::lines::apart;
 use super::*;
 
@@ -114,12 +114,46 @@ fn bars_and_dots_leave_out_what_was_not_measured() {
 }
 
 #[test]
-fn single_predicted_values_are_strokes_that_a_line_explains() {
-    let without = lines();
-    let mut with = lines();
-    with.series[0].predicted = vec![(2048.0, 90.0)];
-    let [without, with] = [without, with].map(|lines| Chart::of("t", "", Panel::Lines(lines)).svg().unwrap());
-    assert!(!without.contains(PREDICTED) && with.contains(PREDICTED));
-    // One more for the stroke.
-    assert_eq!(with.matches("<rect ").count(), without.matches("<rect ").count() + 1);
+fn predictions_are_strokes_that_a_line_explains() {
+    let drawn = |kinds: &[bool]| {
+        let mut lines = lines();
+        let of_kind = |&is_relative: &bool| (2048.0, Predicted { value: 90.0, is_relative });
+        lines.series[0].predicted = kinds.iter().map(of_kind).collect();
+        Chart::of("t", "", Panel::Lines(lines)).svg().unwrap()
+    };
+    let count = |svg: &str| svg.matches("<rect ").count();
+    let [none, absolute, relative, both] = [&[][..], &[false], &[true], &[false, true]].map(drawn);
+    assert!(!none.contains("stroke: predicted") && absolute.contains("\nstroke: predicted\n"));
+    assert!(
+        relative.contains("\nbroken stroke: predicted from")
+            && both.contains("\nstroke: predicted; broken stroke")
+    );
+    // Two parts for each.
+    assert_eq!([&absolute, &relative, &both].map(|svg| count(svg) - count(&none)), [2, 2, 4]);
+}
+
+#[test]
+fn bars_on_a_logarithmic_axis_are_dots() {
+    let drawn = |scale, values: [f64; 2]| {
+        let bar =
+            |value| Bar { name: "a".into(), family: Family::Ours, value, words: "w".into(), predicted: None };
+        let bars = Bars::new(Axis::new("us").scale(scale), values.map(bar).into());
+        Chart::of("t", "", Panel::Bars(bars)).svg().unwrap().matches("<circle ").count()
+    };
+    assert_eq!(
+        [drawn(Scale::Linear, [1.0, 2.0]), drawn(Scale::Auto, [1.0, 99.0]), drawn(Scale::Log, [1.0, 2.0])],
+        [0, 2, 2]
+    );
+}
+
+#[test]
+fn pictures_have_colours_for_dark_pages() {
+    let svg = "<svg width=\"9\">\n<rect fill=\"#FFFFFF\" stroke=\"none\"/>\n<text fill=\"#FFFFFF\">\n<text fill=\"#460028\">\n\
+               <rect fill=\"#F5BE28\"/>\n</svg>\n";
+    let themed = themed(svg);
+    let rules: Vec<&str> = themed.lines().filter(|line| line.contains("]{")).collect();
+    assert_eq!(rules[0], ":not(text)[fill=\"#FFFFFF\"]{fill:#0d1117}");
+    assert!(rules.len() == 2 && rules[1].starts_with("text[fill=\"#460028\"]{fill:#"), "{rules:?}");
+    assert_eq!(of_words(RGBColor(30, 30, 30)), RGBColor(30, 30, 30));
+    assert!(of_words(RGBColor(245, 190, 40)).0 < 160);
 }

@@ -5,7 +5,9 @@ use ferrowarp_report::gallery::Entry;
 use super::page::{self, Lesson, Measure, is_of_gpu, is_peer};
 use super::tables::short_time;
 use super::timeline;
-use crate::chart::{Axis, Bar, Bars, Chart, Family, Guide, Lines, Panel, Scale, Series, binary, number};
+use crate::chart::{
+    Axis, Bar, Bars, Chart, Family, Guide, Lines, Panel, Predicted, Scale, Series, binary, number,
+};
 
 /// The picture of a lesson with this title; `None` if none of it was measured.
 ///
@@ -58,7 +60,9 @@ fn share_scale(panels: &mut [Panel]) {
     let mut all = Vec::new();
     for panel in &*panels {
         if let Panel::Bars(Bars { bars, .. }) = panel {
-            all.extend(bars.iter().flat_map(|bar| [Some(bar.value), bar.predicted]).flatten());
+            all.extend(
+                bars.iter().flat_map(|bar| [Some(bar.value), bar.predicted.map(|it| it.value)]).flatten(),
+            );
         }
     }
     for panel in panels {
@@ -104,7 +108,8 @@ fn bars(lesson: &Lesson, panel: &page::Panel, quantity: page::Bars, shown: &[&En
             true => short_time(time),
             false => format!("{} {}", number(value), lesson.unit()),
         };
-        let predicted = predicted_time(lesson, entry).map(|time| of(entry, time));
+        let predicted =
+            predicted_time(lesson, entry).map(|it| Predicted { value: of(entry, it.value), ..it });
         Some(Bar { name, family: family(entry), value, words, predicted })
     };
     let label = match is_time && lesson.page.measure != Measure::Time {
@@ -120,20 +125,23 @@ fn bars(lesson: &Lesson, panel: &page::Panel, quantity: page::Bars, shown: &[&En
 }
 
 /// The predicted time of an entry in microseconds.
-fn predicted_time(lesson: &Lesson, entry: &Entry) -> Option<f64> {
+fn predicted_time(lesson: &Lesson, entry: &Entry) -> Option<Predicted> {
     if let Some(each) = &lesson.page.each {
         let own = |name: &str| match name {
             "bytes" => Some(entry.bytes),
             "bank_conflicts" => entry.predicted.bank_conflicts,
             _ => None,
         };
-        return lesson.formula(each, &own).ok();
+        return Some(Predicted { value: lesson.formula(each, &own).ok()?, is_relative: false });
     }
     let of_entry = |one: &&page::Prediction| {
         one.entry(lesson).is_some_and(|of| (&of.name, of.at) == (&entry.name, entry.at))
     };
     let predictions = lesson.page.predictions.iter().filter(of_entry);
-    predictions.filter_map(|prediction| prediction.microseconds(lesson)).next_back()
+    let time = |prediction: &page::Prediction| {
+        Some(Predicted { value: prediction.microseconds(lesson)?, is_relative: prediction.over.is_some() })
+    };
+    predictions.filter_map(time).next_back()
 }
 
 /// The limits of a lesson's rates, in its unit.
@@ -152,7 +160,8 @@ fn lines(lesson: &Lesson, panel: &page::Panel, shown: &[&Entry]) -> Lines {
             series.len() - 1
         });
         series[place].points.push((entry.at, value));
-        let predicted = predicted_time(lesson, entry).map(|time| lesson.value_of(entry, time));
+        let predicted = predicted_time(lesson, entry)
+            .map(|it| Predicted { value: lesson.value_of(entry, it.value), ..it });
         series[place].predicted.extend(predicted.map(|predicted| (entry.at, predicted)));
     }
     let scale = if lesson.page.log { Scale::Auto } else { Scale::Linear };

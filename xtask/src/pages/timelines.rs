@@ -250,16 +250,10 @@ pub fn section(of_rung: &[&Traced], bench: &Results) -> String {
     let (mut pictures, mut notes) = (String::new(), String::new());
     let rows = of_rung.iter().map(|traced| {
         let Traced { machine, rung, precision, steps, commit, date, .. } = traced;
-        pictures += &format!("![{rung}, on {machine}]({})\n\n", traced.file());
+        pictures +=
+            &format!("![{rung} on {machine}: when host, link and device are busy]({})\n\n", traced.file());
         let entry = training::entry(bench, (rung, precision), USUAL).filter(|_| bench.machine == *machine);
         let step = entry.and_then(|entry| entry.figure("step_microseconds"));
-        // `naive` copies no batch, so its `copy` is from a time when `fetch` had that name.
-        if rung == "naive" && traced.lanes.iter().any(|lane| lane.name == "copy") {
-            notes += &format!(
-                "\nOn {machine}, the lane `copy` is what is called `fetch` today: how long the host waits, including the kernels \
-                 before the copy.\n"
-            );
-        }
         notes += &or_empty(step, |step| note(traced, step, &bench.commit));
         vec![
             machine.clone(),
