@@ -1,5 +1,7 @@
 //! Matrix multiplication.
 
+mod cpu;
+
 use gpu_kernels::gallery::matmul::{Arguments, RUNGS, Tiles};
 
 use super::prelude::*;
@@ -26,17 +28,46 @@ const DAMAGED: [[usize; 3]; 2] = [[35, 36, 33], [35, 33, 33]];
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let squares: &[usize] = match scale {
-        Scale::Tiny => return each(RUNGS, &[[2, 4, 9]], |rung, shape| trial(rung, shape, false)),
-        Scale::Edges => {
-            let mut trials = each(RUNGS, &EDGES, |rung, shape| trial(rung, shape, false));
-            trials.extend(each(RUNGS, &DAMAGED, |rung, shape| trial(rung, shape, true)));
-            return trials;
-        }
+        Scale::Tiny | Scale::Edges => &[32],
         Scale::Count => &[128],
         Scale::Laptop => &[64, 128, 256, 384],
         Scale::Gpu => &[1024, 4096],
     };
-    each(RUNGS, squares, |rung, size| trial(rung, [size; 3], false))
+    let mut trials = cpu::trials(squares, 1024);
+    match scale {
+        Scale::Tiny => trials.extend(each(RUNGS, &[[2, 4, 9]], |rung, shape| trial(rung, shape, false))),
+        Scale::Edges => {
+            trials.extend(each(RUNGS, &EDGES, |rung, shape| trial(rung, shape, false)));
+            trials.extend(each(RUNGS, &DAMAGED, |rung, shape| trial(rung, shape, true)));
+        }
+        _ => trials.extend(each(RUNGS, squares, |rung, size| trial(rung, [size; 3], false))),
+    }
+    trials
+}
+
+/// The lesson `waves`: numbers of tiles of 128 x 128, one below the other, each with the same terms.
+pub(super) fn waves(scale: Scale) -> Vec<Trial> {
+    let (tiles, k): (&[usize], usize) = match scale {
+        Scale::Tiny => (&[1], 1),
+        Scale::Edges => (&[1, 2], 9),
+        Scale::Count => (&[1, 2], 32),
+        Scale::Laptop => (&[1, 2, 4], 64),
+        Scale::Gpu => (
+            &[
+                1, 33, 66, 99, 131, 132, 133, 165, 198, 231, 263, 264, 265, 297, 330, 363, 396, 397, 430,
+                462, 495, 528, 529, 594, 660, 661, 792, 793,
+            ],
+            2048,
+        ),
+    };
+    let rungs = RUNGS.iter().filter(|rung| ["square", "vec4"].contains(&rung.name));
+    let of_rung = |rung| tiles.iter().map(move |&tiles| (rung, tiles));
+    let trial = |(rung, tiles): (_, usize)| {
+        let mut trial = trial(rung, [128 * tiles, 128, k], false);
+        trial.at = tiles as f64;
+        trial
+    };
+    rungs.flat_map(of_rung).map(trial).collect()
 }
 
 /// Damaged operands have a NaN at the beginning of a row of A, and an infinity at the end of B: no kernel may multiply
@@ -80,6 +111,8 @@ fn work(rung: &Rung<Arguments, Tiles>, [m, n, k]: [usize; 3]) -> Work {
         "uncoalesced" => (warps * k * 33, warps * 32),
         // An element of A and 32 neighbours of B.
         "naive" | "1d" => (warps * k * 5, warps * 4),
+        // And the sum so far, which goes back each time.
+        "in_memory" => (warps * k * 9, warps * 4 * (k + 1)),
         // The rows of A and the columns of B of each tile.
         _ => (m / rows * (n / cols) * (rows + cols) * k / 8, warps * 4),
     };

@@ -10,10 +10,13 @@ mod divergence;
 mod dot;
 mod fusion;
 mod grey;
+mod groups;
+mod hiding;
 mod hierarchy;
 mod hierarchy_l1;
 mod hierarchy_rates;
 mod hierarchy_rows;
+mod histogram;
 mod launch_bounds;
 mod layout;
 mod matmul;
@@ -21,6 +24,7 @@ mod numbers;
 mod occupancy;
 mod overlap;
 mod overtake;
+mod parallelism;
 mod peaks;
 mod prelude;
 mod problem;
@@ -28,6 +32,8 @@ mod recompute;
 mod reduce;
 mod register_arrays;
 mod relu;
+mod scan;
+mod stencil;
 mod timeline;
 mod transfers;
 mod transpose;
@@ -47,14 +53,17 @@ pub use timeline::Timeline;
 pub use trial::{Counts, Procedure, Scale, TakeTimeline, Timed, Trial, Work};
 
 macro_rules! lessons {
-    ($($name:ident)*) => { &[$(Lesson { name: stringify!($name), trials: $name::trials }),*] };
+    ($($name:ident)*) => {
+        &[$(Lesson { name: stringify!($name), trials: $name::trials }),*, Lesson { name: "waves", trials: matmul::waves }]
+    };
 }
 
 /// Every lesson.
 pub const LESSONS: &[Lesson] = lessons![
     vector_add overtake copy_offset hierarchy hierarchy_rates hierarchy_rows hierarchy_l1 layout constant grey fusion recompute relu reduce dot bank_conflicts transpose
     register_arrays warps warp_masks divergence occupancy launch_bounds peaks csv matmul transfers overlap unified
-    block_order
+    block_order scan stencil histogram groups parallelism
+    hiding
 ];
 
 /// A lesson: rungs that run on the same problems.

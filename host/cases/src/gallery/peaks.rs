@@ -1,8 +1,10 @@
-//! A machine's peak FLOP rates: chains of multiplications and additions on a CPU and on a GPU.
+//! A machine's peak rates: chains of operations on a CPU and on a GPU.
 
 mod cpu;
 
-use gpu_kernels::gallery::peaks::{Arguments, Chains, OPERATIONS, RUNGS};
+use gpu_kernels::gallery::peaks::{
+    Arguments, Chains, DIVIDEND, MULTIPLIER, RUNGS, What, divisor, tensor_element,
+};
 
 use super::prelude::*;
 
@@ -10,7 +12,7 @@ use super::prelude::*;
 const BLOCK: usize = 256;
 
 /// The map of a chain: `x` becomes `factor * x + summand`, repeatedly.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Map {
     factor: f32,
     summand: f32,
@@ -60,15 +62,82 @@ pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     };
     let mut trials = cpu::trials(times);
     for &map in maps {
-        trials.extend(each(RUNGS, blocks, |rung, blocks| trial(rung, blocks, turns, map)));
+        // Only multiply-adds of floats depend on the map.
+        let is_new = |what| map == maps[0] || matches!(what, What::F32 | What::F64);
+        let rungs = RUNGS.iter().filter(|rung| is_new(rung.kernel.facts.what));
+        trials
+            .extend(rungs.flat_map(|rung| blocks.iter().map(move |&blocks| trial(rung, blocks, turns, map))));
     }
     trials
 }
 
+/// The sum of thread `i`'s chains after `times` steps of each.
+type Sums = Box<dyn Fn(usize) -> Bound + Send + Sync>;
+
+/// The sums of a kernel's threads.
+fn sums(Chains { what, chains, .. }: Chains, times: usize, map: Map) -> Sums {
+    // A thread's chains begin with some of eight numbers.
+    let of_ends = move |ends: [Sum; 8], roundings| -> Sums {
+        Box::new(move |i| {
+            let ends = (0..chains).map(|k| ends[(i + 3 * k) % 8]);
+            let add = |a: Sum, b: Sum| Sum { value: a.value + b.value, magnitude: a.magnitude + b.magnitude };
+            ends.fold(Sum::default(), add).within(roundings)
+        })
+    };
+    let exactly = |value: f64| Sum { value, magnitude: value.abs() };
+    // An approximate function is off by 2^-20, of which the next steps keep a part: up to 2/3 for the cosine.
+    let repeated = |first: fn(f64) -> f64, step: fn(f64) -> f64| {
+        let end = |n: usize| exactly((0..times).fold(first(n as f64), |x, _| step(x)));
+        of_ends(std::array::from_fn(end), 128.0)
+    };
+    let integers = |step: &dyn Fn(u64) -> u64| -> Sums {
+        let ends: [u64; 8] = std::array::from_fn(|n| (0..times).fold(n as u64, |x, _| step(x)));
+        Box::new(move |i| {
+            let sum = (0..chains).fold(0, |sum: u64, k| sum.wrapping_add(ends[(i + 3 * k) % 8]));
+            Bound::exact((sum & 0xff_ffff) as f64)
+        })
+    };
+    let (low, divisor) = (u64::from(u32::MAX), u64::from(divisor(map.factor)));
+    match what {
+        What::F32 | What::F64 => {
+            Box::new(move |i| map.after(times, (0..chains).map(|k| f64::from(start(i, k)))))
+        }
+        What::Own => {
+            let end = |n: usize| (0..times).fold(n as f32 / -8.0, |x, _| x.mul_add(x, x));
+            of_ends(std::array::from_fn(|n| exactly(end(n).into())), 0.0)
+        }
+        What::I32 => integers(&|x| (x * (MULTIPLIER & low) + 1) & low),
+        What::I64 => integers(&|x| x.wrapping_mul(MULTIPLIER).wrapping_add(1)),
+        What::DivideI32 => integers(&|x| (x / divisor + (DIVIDEND & low)) & low),
+        What::DivideI64 => integers(&|x| (x / divisor).wrapping_add(DIVIDEND)),
+        What::Ex2 => repeated(|n| n / 4.0, |x| (-x).exp2()),
+        What::Rsqrt => repeated(|n| (n + 1.0) / 4.0, |x| 1.0 / x.sqrt()),
+        What::Cos => repeated(|n| n / 4.0, f64::cos),
+        What::Shared => {
+            let place = move |i: usize, k: usize| 4 * ((k + times) % 32 * 32 + i % 32);
+            Box::new(move |i| Bound::exact((0..chains).map(|k| place(i, k)).sum::<usize>() as f64))
+        }
+        What::MmaSync | What::Wgmma => {
+            // The rows of a warp, and the columns of all its accumulators.
+            let (is_group, cols) = if what == What::Wgmma { (1, 128) } else { (0, 8 * chains) };
+            Box::new(move |i| {
+                let (warp, lane) = (i / WARP % 4, i % WARP);
+                let rows = [0, 8].map(|more| is_group * 16 * warp + lane / 4 + more);
+                let cols = (0..cols).filter(|col| col % 8 / 2 == lane % 4);
+                let element = |row: usize, k| f64::from(tensor_element(row as u32, k));
+                let dot = |row, col| (0..16).map(|k| element(row, k) * element(col, k)).sum::<f64>();
+                let places = cols.flat_map(|col| rows.map(|row| (row, col)));
+                let terms = places.map(|(row, col)| times as f64 * dot(row, col));
+                terms.fold(Sum::default(), Sum::and).within(64.0)
+            })
+        }
+    }
+}
+
 fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, map: Map) -> Trial {
-    let Chains { chains, bytes } = rung.kernel.facts;
+    let facts @ Chains { what, chains, steps } = rung.kernel.facts;
     let threads = BLOCK * blocks;
-    let work = Work::of_bytes(4 * threads).with_flop(2 * OPERATIONS * turns * threads);
+    let work = Work::of_bytes(4 * threads).with_flop(operations(what) * chains * steps * turns * threads);
     let work = work.with_sectors(0, threads / 8).with_divergent_branches(0);
     let words = format!("{blocks} blocks of {BLOCK}, {turns} iterations, factor {}", map.factor);
     let trial = Trial::of_rung(rung, threads, words, work, move || {
@@ -76,30 +145,47 @@ fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, ma
         let out = arrays.output("out", threads);
         let Map { factor, summand } = map;
         let arguments = move |p: &Placed| Arguments { out: p.of(out), factor, summand, turns: turns as u32 };
-        let oracle = move |_, i| {
-            let starts = (0..chains).map(|k| f64::from(start(i, k)));
-            map.after(turns * OPERATIONS / chains, starts)
-        };
+        let sums = sums(facts, turns * steps, map);
         // SAFETY: `out` has one element per thread.
-        unsafe { arrays.launch(rung, LaunchConfig::new(blocks as u32, BLOCK as u32), arguments, oracle) }
+        unsafe {
+            let config = LaunchConfig::new(blocks as u32, BLOCK as u32);
+            arrays.launch(rung, config, arguments, move |_, i| sums(i))
+        }
     });
-    trial.with_peak(move |device| peak(device, blocks, bytes))
+    trial.with_peak(move |device| peak(device, blocks, what))
 }
 
-/// The maximum operations per second at the device's clock, for `blocks` blocks of `bytes`-byte numbers; `None` for a CPU.
-fn peak(device: &Device, blocks: usize, bytes: usize) -> Option<f64> {
+/// Operations of a thread in a step of a chain.
+fn operations(what: What) -> usize {
+    match what {
+        What::Ex2 | What::Rsqrt | What::Cos | What::Shared => 1,
+        What::MmaSync => 2 * 16 * 8 * 16 / WARP,
+        What::Wgmma => 2 * 64 * 128 * 16 / (4 * WARP),
+        _ => 2,
+    }
+}
+
+/// The maximum operations per second at the device's clock, for `blocks` blocks; `None` for a CPU, and where no document
+/// says it.
+fn peak(device: &Device, blocks: usize, what: What) -> Option<f64> {
     let peaks = device.peaks().ok()??;
     let multiprocessors = device.multiprocessors();
     let busy = blocks.min(multiprocessors) as f64 / multiprocessors as f64;
-    let of_type = if bytes == 4 { 1.0 } else { f64_part(device.limits().capability) };
-    Some(busy * of_type * peaks.flops)
+    Some(busy * of_f32(what, device.limits().capability)? * peaks.flops)
 }
 
-/// `f64` operations per `f32` operation, by compute capability (CUDA programming guide, "throughput of native arithmetic
-/// instructions").
-fn f64_part(capability: u32) -> f64 {
-    match capability {
-        80 | 90 | 100 => 1.0 / 2.0,
-        _ => 1.0 / 64.0,
+/// Operations per `f32` operation, by compute capability: CUDA programming guide, "throughput of native arithmetic
+/// instructions", and of tensor cores the data sheets of A100 and H100.
+fn of_f32(what: What, capability: u32) -> Option<f64> {
+    let lanes = if capability == 80 { 64.0 } else { 128.0 };
+    match what {
+        What::F32 | What::Own => Some(1.0),
+        What::F64 if matches!(capability, 80 | 90 | 100) => Some(0.5),
+        What::F64 => Some(1.0 / 64.0),
+        What::I32 => Some(64.0 / lanes),
+        What::Ex2 | What::Rsqrt | What::Cos => Some(16.0 / (2.0 * lanes)),
+        What::Shared => Some(32.0 / (2.0 * lanes)),
+        What::MmaSync | What::Wgmma if matches!(capability, 80 | 90) => Some(16.0),
+        What::I64 | What::DivideI32 | What::DivideI64 | What::MmaSync | What::Wgmma => None,
     }
 }

@@ -117,6 +117,16 @@ fn predicted(work: Work, rung: &Rung<Arguments, Reduction>, len: usize, most: u3
             let work = work.with_sectors(loaded, blocks).with_conflicts(blocks * conflicts(rung.name));
             work.with_divergent_branches(blocks * divergent(rung.name))
         }
+        // Both elements of a pair are loaded, a request each.
+        Reduction::Rounds => {
+            let (mut loaded, mut stored, mut left) = (0, 0, len);
+            while left > 1 {
+                let pairs = left / 2;
+                (loaded, stored) = (loaded + 2 * sectors(left), stored + sectors(pairs));
+                left = pairs;
+            }
+            work.with_sectors(loaded, stored).with_conflicts(0)
+        }
         Reduction::Resident(of_block) => {
             let blocks = len.div_ceil(of_block).min(most as usize);
             // The sums, their total, and the counter that returns to 0.
@@ -176,8 +186,8 @@ fn trial(rung: &'static Rung<Arguments, Reduction>, len: usize, summands: Summan
         let inp = arrays.input("inp", Arc::clone(&numbers));
         let out = arrays.output("out", 1);
         // Sums of blocks, and their sums in turn: two arrays that alternate.
-        let blocks = len.div_ceil(rung.kernel.of_block());
-        let sums = [(); 2].map(|()| arrays.scratch("partials", vec![0.0f32; blocks]));
+        let left = rung.kernel.left(len);
+        let sums = [(); 2].map(|()| arrays.scratch("partials", vec![0.0f32; left]));
         let arrived = arrays.scratch("arrived", vec![0u32]);
         let launch = move |on: &dyn Launcher, p: &Placed| {
             let [partials, other] = sums.map(|sums| p.of(sums));
@@ -204,21 +214,20 @@ fn launch(
             reduce_clear::launch(on, LaunchConfig::new(1, 1), arguments.out)?;
             (kernel.launch)(on, kernel.config(len), arguments)
         },
-        Reduction::Passes(_) => {
+        Reduction::Passes(_) | Reduction::Rounds => {
             let (mut inp, mut left) = (arguments.inp, len);
             let mut turns = [arguments.partials, other].into_iter().cycle();
             loop {
-                let config = kernel.config(left);
-                let blocks = config.grid.x as usize;
+                let (config, sums) = (kernel.config(left), kernel.left(left));
                 let partials = turns.next().unwrap_or(other);
-                let out = if blocks == 1 { arguments.out } else { partials };
+                let out = if sums == 1 { arguments.out } else { partials };
                 let arguments = Arguments { out, inp, len: left as u32, ..arguments };
-                // SAFETY: the grid is the kernel's for the remaining elements, and `out` has one element per block.
+                // SAFETY: the grid is the kernel's for the remaining elements, and `out` has room for its sums.
                 unsafe { (kernel.launch)(on, config, arguments)? };
-                if blocks == 1 {
+                if sums == 1 {
                     return Ok(());
                 }
-                (inp, left) = (out, blocks);
+                (inp, left) = (out, sums);
             }
         }
         Reduction::Resident(_) => {

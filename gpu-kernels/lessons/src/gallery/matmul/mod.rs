@@ -19,7 +19,7 @@ mod vectors;
 use cuda_std::thread;
 
 pub use column::matmul_column;
-pub use naive::{matmul_naive, matmul_uncoalesced};
+pub use naive::{matmul_in_memory, matmul_naive, matmul_uncoalesced};
 pub use one_dimension::matmul_1d;
 pub use shared::matmul_shared;
 pub use square::matmul_square;
@@ -31,6 +31,7 @@ lesson! {
     facts(Tiles)
     "uncoalesced" = matmul_uncoalesced[0]: "a thread for each sum, those of a warp in a column";
     "naive" = matmul_naive[0]: "those of a warp in a row";
+    "in_memory" = matmul_in_memory[0]: "the same, and each term is added to the result in memory";
     "1d" = matmul_1d[0]: "row and column from one index, by division";
     "shared" = matmul_shared[0]: "a block's operands in shared memory, 32 x 32 at a time";
     "column" = matmul_column[0]: "a thread for eight sums of a column, in registers";

@@ -3,7 +3,10 @@
 //! The threads of a warp are consecutive along x. With x along the columns of the result, 32 threads read the same element
 //! of A, one sector of 32 bytes, and 32 neighbours in B, four sectors. With x along the rows, they read 32 rows of A, each
 //! from another sector, and one element of B: 33 sectors for the same 32 multiply-adds, and 32 for the store instead of
-//! four. Requires nothing.
+//! four.
+//!
+//! `in_memory` adds each term to the result where it lies, as `out[i] += ..` in a loop says. Requires nothing.
+//@ ptx(matmul_in_memory): ld.global >= 3, st.global >= 2, .shared == 0, .local == 0
 //@ ptx(matmul_naive, matmul_uncoalesced): ld.global >= 2, st.global == 1, fma.rn.f32 >= 1, .shared == 0, .local == 0
 
 use cuda_std::{GpuFloat as _, kernel, thread};
@@ -43,6 +46,33 @@ pub unsafe fn matmul_naive(out: *mut f32, a: *const f32, b: *const f32, m: u32, 
     if row < m && col < n {
         // SAFETY: row and column lie in the result, and only this thread writes the element.
         unsafe { *out.add(row as usize * n as usize + col as usize) = dot(a, b, row, col, n, k) };
+    }
+}
+
+/// `out = a b` as [`matmul_naive`](fn@matmul_naive), with every sum so far in `out`.
+///
+/// Launched with blocks of 32 x 32 threads, columns along x and rows along y.
+///
+/// # Safety
+/// Same as for [`matmul_uncoalesced`](fn@matmul_uncoalesced).
+#[kernel(
+    max_threads = 1024,
+    args = super::Arguments,
+    facts: super::Tiles = super::Tiles::new(super::Order::ColumnsFirst, [32, 32], (32, 32)),
+)]
+pub unsafe fn matmul_in_memory(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
+    let (col, row) = (thread::index_2d().x, thread::index_2d().y);
+    if row < m && col < n {
+        let (row, col, n, k) = (row as usize, col as usize, n as usize, k as usize);
+        // SAFETY: row, column and terms lie in the matrices, and only this thread uses the element of the result. The accesses
+        // are volatile because the compiler would keep the sum in a register.
+        unsafe {
+            let out = out.add(row * n + col);
+            out.write_volatile(0.0);
+            for i in 0..k {
+                out.write_volatile((*a.add(row * k + i)).mul_add(*b.add(i * n + col), out.read_volatile()));
+            }
+        }
     }
 }
 

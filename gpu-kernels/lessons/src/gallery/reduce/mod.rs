@@ -9,7 +9,9 @@ mod tree;
 mod warps;
 
 pub use atomic::{reduce_atomic, reduce_clear};
-pub use tree::{reduce_first_add, reduce_mask, reduce_modulo, reduce_sequential, reduce_strided};
+pub use tree::{
+    reduce_first_add, reduce_global, reduce_mask, reduce_modulo, reduce_sequential, reduce_strided,
+};
 pub use warps::{reduce_grid_stride, reduce_shuffle, reduce_vec4};
 
 lesson! {
@@ -17,6 +19,7 @@ lesson! {
     values(len: u32)
     facts(Reduction)
     "atomic" = reduce_atomic[0]: "an atomic addition for each element, all to one address";
+    "global" = reduce_global[0]: "a tree in global memory, one launch per round";
     "modulo" = reduce_modulo[0]: "a tree in shared memory; a thread's part goes by a remainder";
     "mask" = reduce_mask[0]: "by the lowest bits instead";
     "strided" = reduce_strided[0]: "the first threads do the additions, so that whole warps have none";
@@ -36,6 +39,8 @@ pub enum Reduction {
     Cleared(usize),
     /// The kernel on the array, then on the sums of its blocks, until one sum is left.
     Passes(usize),
+    /// The kernel on the array, then on its result, until one sum is left. A thread adds two elements.
+    Rounds,
     /// One launch of the kernel, with at most the blocks that fit on the device at the same time. A block has these
     /// elements or more.
     Resident(usize),
@@ -45,8 +50,15 @@ pub enum Reduction {
 impl Reduction {
     /// Elements of a block of 256 threads; for [`Self::Resident`] the least.
     pub fn of_block(self) -> usize {
-        let (Self::Cleared(elements) | Self::Passes(elements) | Self::Resident(elements)) = self;
-        elements
+        match self {
+            Self::Cleared(elements) | Self::Passes(elements) | Self::Resident(elements) => elements,
+            Self::Rounds => 512,
+        }
+    }
+
+    /// The sums that a launch on `len` elements leaves, if it leaves more than one.
+    pub fn left(self, len: usize) -> usize {
+        if matches!(self, Self::Rounds) { len.div_ceil(2) } else { len.div_ceil(self.of_block()) }
     }
 
     /// Returns the launch for `len` elements, if there is room for all blocks.

@@ -1,5 +1,7 @@
 //! Trees in shared memory: each block computes one sum of its elements, and another launch sums those.
 //!
+//! * `global`: the tree without shared memory. Each launch is a round, which adds pairs of neighbours.
+//!
 //! The threads of a block write their elements to shared memory. Eight rounds halve their number, with a barrier before
 //! each. The rungs differ in which threads add which pair; choosing them costs as much as the additions themselves:
 //!
@@ -14,6 +16,7 @@
 //!   blocks.
 //!
 //! Requires: blocks of 256 threads. The order of the additions is fixed.
+//@ ptx(reduce_global): ld.global.b32 == 2, st.global == 1, bar.sync == 0, .shared == 0, .local == 0
 //@ ptx(reduce_modulo): rem.u32 == 1, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
 //@ ptx(reduce_mask): rem == 0, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
 //@ ptx(reduce_strided): rem == 0, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
@@ -33,6 +36,21 @@ const BLOCK: usize = 256;
 unsafe fn element(inp: *const f32, i: usize, len: u32) -> f32 {
     // SAFETY: checked just before.
     if i < len as usize { unsafe { *inp.add(i) } } else { 0.0 }
+}
+
+/// Computes `out[i]`, the sum of the elements `2 * i` and `2 * i + 1` of `inp`.
+///
+/// Launched with at least `len / 2`, rounded up, threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as described; `inp` holds `len` elements and `out` half as many, rounded up, which no other code uses.
+#[kernel(max_threads = 256, args = super::Arguments, facts: super::Reduction = super::Reduction::Rounds)]
+pub unsafe fn reduce_global(out: *mut f32, inp: *const f32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if 2 * i < len as usize {
+        // SAFETY: checked just before, and only this thread writes the sum.
+        unsafe { *out.add(i) = element(inp, 2 * i, len) + element(inp, 2 * i + 1, len) };
+    }
 }
 
 /// Computes `out[b]`, the sum of the 256 elements of `inp` from `256 * b` on. A remainder selects the threads that add.
