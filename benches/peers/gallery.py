@@ -121,6 +121,18 @@ def matmul(problem):
     yield "cuBLAS", lambda: problem.time(arrays, lambda a, b, out: torch.matmul(a, b, out=out))
 
 
+def halves(problem):
+    """Products of bf16 and the transpose of the second operand, and softmax of bf16."""
+    torch, device = problem.torch, problem.timer.device
+    normal = lambda *shape: torch.randn(*shape, device=device, dtype=torch.bfloat16)
+    if len(problem.numbers) == 2:
+        yield "torch.softmax", lambda: problem.time(lambda: (normal(*problem.numbers),), lambda x: torch.softmax(x, -1))
+        return
+    m, n, k = problem.numbers
+    arrays = lambda: (normal(m, k), normal(n, k), normal(m, n))
+    yield "cuBLAS", lambda: problem.time(arrays, lambda a, b, out: torch.matmul(a, b.T, out=out))
+
+
 PEERS = {
     "vector_add": vector_add,
     "copy_offset": copy,
@@ -129,6 +141,7 @@ PEERS = {
     "fusion": fusion,
     "recompute": recompute,
     "matmul": matmul,
+    "alignment": halves,
 }
 
 

@@ -231,9 +231,9 @@ impl Gallery {
             let Some(time) = entry.microseconds.filter(|_| entry.lesson != "transfers") else { continue };
             let bytes = entry.memory_bytes.unwrap_or(entry.bytes);
             check.rate(what, bytes / time / 1e3, peaks.gigabytes_per_second, "GB/s");
-            check.rate(what, entry.flop / time / 1e6, peaks.fp32_tflops, "TFLOP/s");
-            if let Some(peak) = entry.peak.filter(|_| entry.flop > 0.0) {
-                check.share(what, 1e6 * entry.flop / time / peak);
+            match entry.peak.filter(|_| entry.flop > 0.0) {
+                Some(peak) => check.share(what, 1e6 * entry.flop / time / peak),
+                None => check.rate(what, entry.flop / time / 1e6, peaks.fp32_tflops, "TFLOP/s"),
             }
         }
     }

@@ -27,6 +27,7 @@ lesson! {
     "branch_by_warp" = divergence_branch_by_warp[0]: "warps go different ways";
     "trips_by_lane" = divergence_trips_by_lane[0]: "lanes take different numbers of turns";
     "trips_by_warp" = divergence_trips_by_warp[0]: "warps take different numbers of turns";
+    "trips_one_block" = divergence_trips_by_warp[0]: "the same, with one block per multiprocessor";
     "trips_shuffled" = divergence_trips_by_data[0]: "the numbers of turns come from an array in any order";
     "trips_sorted" = divergence_trips_by_data[0]: "from an array in descending order";
     "chase" = divergence_chase[0]: "each side of a branch follows a chain of loads";

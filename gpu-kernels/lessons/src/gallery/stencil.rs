@@ -6,10 +6,10 @@
 //! * `naive`: in L1. Each thread loads all nine.
 //! * `tile`: in shared memory. A block loads its pixels and a halo, one pixel wide on each side, once.
 //! * `registers`: in registers. A thread goes down a column of 8 pixels and keeps the last three rows of three pixels.
-//! * `shuffle`: the same, but a lane loads one pixel per row, and gets its neighbours from the lanes beside it. The outer lanes
+//! * `shuffle`: the same, but a lane loads one pixel per row, and gets its neighbours from the lanes next to it. The outer lanes
 //!   only load.
 //!
-//! Pixels outside the image are 0. The weights are 1/4 for the pixel, 1/8 for those beside it and 1/16 for the corners, so
+//! Pixels outside the image are 0. The weights are 1/4 for the pixel, 1/8 for those next to it and 1/16 for the corners, so
 //! every sum of small integers is exact. Requires: blocks of 32 x 8 threads; any shape.
 //@ ptx(stencil_naive): ld.global == 9, st.global == 1, .shared == 0, .local == 0
 //@ ptx(stencil_tile): st.shared == 2, ld.shared == 9, bar.sync == 1, .local == 0

@@ -29,6 +29,7 @@ pub(super) fn trials(scale: Scale) -> Vec<Trial> {
         let size = match rung.name {
             // One warp per multiprocessor, so that nothing hides the latency.
             "chase" => Size { blocks: blocks.div_ceil(2), block: 32, turns },
+            "trips_one_block" => Size { blocks: blocks.div_ceil(2), block, turns },
             // Many blocks, so that short ones make room for others.
             "trips_shuffled" | "trips_sorted" if scale == Scale::Gpu => {
                 Size { blocks: 8 * blocks, block, turns: turns / 8 }

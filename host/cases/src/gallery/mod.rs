@@ -22,6 +22,7 @@ mod layout;
 mod matmul;
 mod numbers;
 mod occupancy;
+mod operations;
 mod overlap;
 mod overtake;
 mod parallelism;
@@ -54,7 +55,12 @@ pub use trial::{Counts, Procedure, Scale, TakeTimeline, Timed, Trial, Work};
 
 macro_rules! lessons {
     ($($name:ident)*) => {
-        &[$(Lesson { name: stringify!($name), trials: $name::trials }),*, Lesson { name: "waves", trials: matmul::waves }]
+        &[
+            $(Lesson { name: stringify!($name), trials: $name::trials }),*,
+            Lesson { name: "waves", trials: matmul::waves },
+            Lesson { name: "alignment", trials: operations::alignment },
+            Lesson { name: "data", trials: operations::data },
+        ]
     };
 }
 

@@ -11,7 +11,6 @@ use cuda_std::mma::{self, FragmentB, FragmentC, mma_sync};
 use cuda_std::wgmma::{self, Accumulator, FragmentA, OperandA, Panel};
 use cuda_std::{bulk, kernel, shared_array, thread};
 
-use super::Arguments;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::{Chains, What};
 
@@ -39,7 +38,7 @@ pub fn tensor_element(row: u32, k: u32) -> f32 {
 #[kernel(
     max_threads = 256,
     min_arch = 80,
-    args = Arguments,
+    args = super::Arguments,
     facts: Chains = Chains { what: What::MmaSync, chains: TILES, steps: STEPS },
 )]
 pub unsafe fn peaks_mma_sync(out: *mut f32, turns: u32) {
@@ -73,7 +72,7 @@ pub unsafe fn peaks_mma_sync(out: *mut f32, turns: u32) {
 #[kernel(
     max_threads = 256,
     arch = "90a",
-    args = Arguments,
+    args = super::Arguments,
     facts: Chains = Chains { what: What::Wgmma, chains: 1, steps: STEPS },
 )]
 pub unsafe fn peaks_wgmma_registers(out: *mut f32, turns: u32) {
@@ -92,7 +91,7 @@ pub unsafe fn peaks_wgmma_registers(out: *mut f32, turns: u32) {
 #[kernel(
     max_threads = 256,
     arch = "90a",
-    args = Arguments,
+    args = super::Arguments,
     facts: Chains = Chains { what: What::Wgmma, chains: 1, steps: STEPS },
 )]
 pub unsafe fn peaks_wgmma_shared(out: *mut f32, turns: u32) {

@@ -31,7 +31,7 @@ pub(super) fn trials(sizes: &[usize], most: usize) -> Vec<Trial> {
 
 fn trial(&(name, idea, product): &'static (&str, &str, Product), size: usize) -> Trial {
     let work = Work::of_bytes(12 * size * size).with_flop(2 * size * size * size);
-    let words = format!("{size} x {size} x {size}, {}", Device::cpu().name());
+    let words = format!("{size} x {size} x {size}");
     Trial::of_host((name, idea), size, words, work, move |_, samples| {
         let [a, b] = [1, 2].map(|seed| numbers(size * size, seed));
         let mut c = vec![0.0; size * size];
