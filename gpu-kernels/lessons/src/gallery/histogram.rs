@@ -9,9 +9,9 @@
 //! * `match`: as `shared`, but the lanes of a warp with the same value elect one of them, which adds their number.
 //!
 //! Requires: blocks of 256 threads.
-//@ ptx(histogram_global): red.global >= 1, bar.sync == 0, .local == 0
+//@ ptx(histogram_global): atom >= 4, bar.sync == 0, .local == 0
 //@ ptx(histogram_shared, histogram_warp): bar.sync == 2, .local == 0
-//@ ptx(histogram_match): match.any.sync == 4, bar.sync == 2, .local == 0
+//@ ptx(histogram_match): match.any.sync >= 4, bar.sync == 2, .local == 0
 
 use core::sync::atomic::Ordering;
 
@@ -60,9 +60,12 @@ unsafe fn for_each<const ALL: bool>(inp: *const u32, len: u32, mut count: impl F
         let is_inside = i < len as usize;
         // SAFETY: checked just before.
         let word = if is_inside { unsafe { *inp.add(i) } } else { 0 };
-        for byte in word.to_le_bytes() {
-            count(is_inside.then_some(byte.into()));
-        }
+        // Written out, because an array of bytes would lie in local memory.
+        let byte = |shift: u32| is_inside.then_some(word >> shift & 0xff);
+        count(byte(0));
+        count(byte(8));
+        count(byte(16));
+        count(byte(24));
         i += step;
     }
 }

@@ -6,7 +6,7 @@
 //! four.
 //!
 //! `in_memory` adds each term to the result where it lies, as `out[i] += ..` in a loop says. Requires nothing.
-//@ ptx(matmul_in_memory): ld.global >= 3, st.global >= 2, .shared == 0, .local == 0
+//@ ptx(matmul_in_memory): ld.volatile.global >= 1, st.volatile.global >= 2, .shared == 0, .local == 0
 //@ ptx(matmul_naive, matmul_uncoalesced): ld.global >= 2, st.global == 1, fma.rn.f32 >= 1, .shared == 0, .local == 0
 
 use cuda_std::{GpuFloat as _, kernel, thread};
