@@ -98,7 +98,7 @@ impl Team {
     /// Returns the fiber with this number, and creates it if it is the next one.
     pub fn fiber(&mut self, number: usize) -> std::io::Result<&mut Fiber> {
         if number == self.fibers.len() {
-            self.fibers.push(Fiber::with_stack(ColouredStack::new()?, fiber_body));
+            self.fibers.push(Fiber::with_stack(ColouredStack::take()?, fiber_body));
         }
         Ok(&mut self.fibers[number])
     }
@@ -106,12 +106,14 @@ impl Team {
 
 impl Drop for Team {
     fn drop(&mut self) {
-        for fiber in self.fibers.iter_mut().filter(|fiber| !fiber.done()) {
-            // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor. Other
-            // fibers were unwound before the team is dropped.
-            unsafe { fiber.force_reset() };
+        for mut fiber in self.fibers.drain(..) {
+            if !fiber.done() {
+                // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor. Other
+                // fibers were unwound before the team is dropped.
+                unsafe { fiber.force_reset() };
+            }
+            fiber.into_stack().give_back();
         }
-        self.fibers.clear();
         self.note_size();
     }
 }

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use corosensei::stack::{Stack, StackPointer};
 
@@ -77,9 +77,31 @@ unsafe impl Stack for ColouredStack {
     }
 }
 
+/// The number of stacks without a fiber that are kept, where a guard page needs no mapping of its own.
+const MOST_IDLE: usize = 24_000;
+
+/// Stacks without a fiber, of OS threads that have ended or had too many. Who finds this locked goes on without.
+static IDLE: Mutex<Vec<ColouredStack>> = Mutex::new(Vec::new());
+
 impl ColouredStack {
+    /// Returns a kept stack, or a new one.
+    pub(super) fn take() -> io::Result<Self> {
+        IDLE.try_lock().ok().and_then(|mut idle| idle.pop()).map_or_else(Self::new, Ok)
+    }
+
+    /// Keeps the stack for another fiber.
+    pub(super) fn give_back(self) {
+        #[cfg(all(target_os = "linux", not(miri)))]
+        if !Memory::guards_are_mappings()
+            && let Ok(mut idle) = IDLE.try_lock()
+            && idle.len() < MOST_IDLE
+        {
+            idle.push(self);
+        }
+    }
+
     /// Creates a stack with the colour after that of this OS thread's last one.
-    pub(super) fn new() -> io::Result<Self> {
+    fn new() -> io::Result<Self> {
         thread_local! {
             static MADE: Cell<usize> = const { Cell::new(0) };
         }
@@ -96,6 +118,7 @@ impl ColouredStack {
 mod guarded {
     use core::ptr;
     use std::io;
+    use std::sync::OnceLock;
 
     use corosensei::stack::{MIN_STACK_SIZE, Stack, StackPointer};
 
@@ -113,12 +136,14 @@ mod guarded {
 
     impl Memory {
         /// Returns whether the system is too old for guards inside a mapping.
-        #[cfg(test)]
         pub fn guards_are_mappings() -> bool {
-            let memory = Self::new(MIN_STACK_SIZE).unwrap();
-            let page = ptr::without_provenance_mut(memory.top.get() - memory.len);
-            // SAFETY: it has its guard already, and a second one changes nothing.
-            unsafe { libc::madvise(page, 1, MADV_GUARD_INSTALL) != 0 }
+            static ARE: OnceLock<bool> = OnceLock::new();
+            *ARE.get_or_init(|| {
+                let Ok(memory) = Self::new(MIN_STACK_SIZE) else { return true };
+                let page = ptr::without_provenance_mut(memory.top.get() - memory.len);
+                // SAFETY: it has its guard already, and a second one changes nothing.
+                unsafe { libc::madvise(page, 1, MADV_GUARD_INSTALL) != 0 }
+            })
         }
 
         pub fn new(bytes: usize) -> io::Result<Self> {
