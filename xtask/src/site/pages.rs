@@ -55,7 +55,7 @@ pub fn write(root: &Path, folder: &Path) -> anyhow::Result<usize> {
     Ok(pages.values().flatten().count())
 }
 
-/// The text of each page by its path in the repository; `None` of pictures, which are copied.
+/// The text of each page by its path in the repository; `None` of files that are copied.
 fn read(root: &Path) -> anyhow::Result<BTreeMap<String, Option<String>>> {
     let is_document = |path: &Path| path.extension().is_some_and(|kind| kind == "md");
     let files = workspace::files(&root.join("docs"), &is_document)?;
@@ -67,7 +67,7 @@ fn read(root: &Path) -> anyhow::Result<BTreeMap<String, Option<String>>> {
             continue;
         }
         let text = match path.rsplit_once('.').map_or("", |(_, kind)| kind) {
-            "svg" | "png" => None,
+            _ if is_copied(&path) => None,
             "md" => Some(linked(root, &path, &file(root, &path)?, &mut open)),
             _ if root.join(&path).is_dir() => {
                 let inside = workspace::files(&root.join(&path), &|_| true)?;
@@ -92,12 +92,17 @@ fn file(root: &Path, path: &str) -> anyhow::Result<String> {
     std::fs::read_to_string(root.join(path)).with_context(|| format!("reading {path}"))
 }
 
+/// Whether the site has the file itself: pictures and data.
+fn is_copied(path: &str) -> bool {
+    [".svg", ".png", ".json"].iter().any(|kind| path.ends_with(kind))
+}
+
 /// The page of a file or folder.
 fn page(root: &Path, path: &str) -> String {
     match path.strip_suffix("README.md") {
         Some(folder) => format!("{folder}index.md"),
         None if root.join(path).is_dir() => format!("{path}/index.md"),
-        None if [".md", ".svg", ".png"].iter().any(|kind| path.ends_with(kind)) => path.to_owned(),
+        None if path.ends_with(".md") || is_copied(path) => path.to_owned(),
         None => format!("{path}.md"),
     }
 }
@@ -140,15 +145,17 @@ fn linked(root: &Path, path: &str, text: &str, found: &mut Vec<String>) -> Strin
 
 /// The table of contents: chapters and lessons in their order, other pages in the order in which the README links to them.
 fn contents(root: &Path, pages: &BTreeMap<String, Option<String>>) -> anyhow::Result<String> {
-    let mut order = vec!["docs/gallery/README.md".to_owned()];
+    let first = ["docs/learn/puzzles.md", "docs/learn/glossary.md", "docs/gallery/README.md"];
+    let mut order = first.map(str::to_owned).to_vec();
     let lessons = index::lessons(&root.join("docs/gallery"))?;
     order.extend(lessons.iter().map(|lesson| format!("docs/gallery/{lesson}.md")));
     let readme = file(root, "README.md")?;
     order.extend(links::links(&readme).iter().filter_map(|link| Some(link.destination("README.md")?.0)));
-    // Chapters have numbers, so they come before the other pages of their folder.
     let rank = |path: &&String| {
-        let place = order.iter().position(|known| known == *path);
-        (place.filter(|_| !path.starts_with("docs/learn/")).unwrap_or(order.len()), (*path).clone())
+        let is_chapter =
+            path.rsplit('/').next().is_some_and(|name| name.starts_with(|c: char| c.is_ascii_digit()));
+        let place = order.iter().position(|known| known == *path).unwrap_or(order.len());
+        (!is_chapter, place, (*path).clone())
     };
     let mut documents: Vec<&String> = pages.keys().filter(|path| path.ends_with(".md")).collect();
     documents.sort_by_key(rank);
@@ -185,8 +192,9 @@ mod tests {
         for path in files.unwrap().iter().map(|path| workspace::shown(path)) {
             assert_eq!(contents.matches(&format!("({})\n", page(root, &path))).count(), 1, "{path}");
         }
-        let [chapter, glossary, gallery, first, last, guide] = [
+        let [chapter, puzzles, glossary, gallery, first, last, guide] = [
             "docs/learn/00-hardware.md",
+            "docs/learn/puzzles.md",
             "docs/learn/glossary.md",
             "docs/gallery/index.md",
             "docs/gallery/vector_add.md",
@@ -194,7 +202,7 @@ mod tests {
             "docs/testing.md",
         ]
         .map(|path| contents.find(path).unwrap());
-        assert!([chapter, glossary, gallery, first, last, guide].is_sorted(), "{contents}");
+        assert!([chapter, puzzles, glossary, gallery, first, last, guide].is_sorted(), "{contents}");
         let known: BTreeSet<String> = pages.keys().map(|path| page(root, path)).collect();
         for (path, text) in pages.iter().filter(|(path, _)| path.ends_with(".md")) {
             for link in links::links(text.as_deref().unwrap_or_default()) {
