@@ -6,6 +6,7 @@ pub mod drawings;
 mod formula;
 pub mod index;
 mod links;
+mod machine;
 pub mod ncu;
 mod page;
 mod predictions;

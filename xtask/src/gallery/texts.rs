@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::links::link;
 use super::words::Words;
-use super::{claims, index};
+use super::{claims, index, machine};
 use crate::report::{table, with_section};
 use crate::workspace;
 
@@ -63,7 +63,7 @@ impl Row {
 type Sections = (&'static str, Vec<(&'static str, String)>);
 
 /// The generated sections.
-fn sections() -> anyhow::Result<[Sections; 2]> {
+fn sections() -> anyhow::Result<[Sections; 3]> {
     let docs = workspace::root().join("docs");
     let pages = docs.join("gallery");
     let file = pages.join("texts.toml");
@@ -86,6 +86,7 @@ fn sections() -> anyhow::Result<[Sections; 2]> {
     Ok([
         ("docs/gallery/README.md", vec![("texts", sources)]),
         ("docs/learn/claims.md", vec![("claims", claims)]),
+        ("docs/learn/00-hardware.md", vec![("machine", machine::section(&docs)?)]),
     ])
 }
 
