@@ -38,6 +38,7 @@ pub struct Emulator {
     turn: Mutex<BTreeMap<u64, Stored>>,
     driver: Mutex<Driver>,
     captures: bool,
+    checks_races: bool,
     /// Receives the counts of launches, if they are counted.
     counter: Option<Counter>,
 }
@@ -80,6 +81,7 @@ impl Emulator {
             turn: Mutex::default(),
             driver: Mutex::default(),
             captures: false,
+            checks_races: false,
             counter: None,
         }
     }
@@ -107,6 +109,14 @@ impl Emulator {
     /// Sets how many instructions, approximately, a block may execute before the launch counts as endless.
     pub fn with_max_steps(self, max_steps: u64) -> Emulator {
         Emulator { max_steps, ..self }
+    }
+
+    /// Makes it a fault if two threads access the same bytes of global or shared memory, one of them writes, and nothing
+    /// orders the two. Known orders are barriers of the block and of the warp. Atomic operations do not race with each other,
+    /// and a store of what the memory already holds does not race with other stores. It is for kernels that wait for each
+    /// other in no other way: not for copies, clusters, mbarriers and cooperative grids.
+    pub fn with_race_check(self) -> Emulator {
+        Emulator { checks_races: true, ..self }
     }
 
     /// Keeps what kernels print for [`Self::take_output`] instead of printing it.
@@ -332,6 +342,7 @@ impl Emulator {
             max_steps: self.max_steps,
             is_cooperative,
             tally,
+            races: self.checks_races.then(RefCell::default),
             progress: Progress::default(),
         };
         let result = grid.run().map_err(EmulatorError::from);

@@ -366,6 +366,27 @@ pub enum Cause {
         /// The mask.
         mask: u32,
     },
+    /// Two threads access the same memory, one of them writes it, and nothing orders the two: `Emulator::with_race_check`.
+    #[error(
+        "this thread {access} {space} memory at {address:#x}, and thread {thread:?} of block {block:?} {verb} it at PTX line \
+         {line}, with no barrier between the two"
+    )]
+    Race {
+        /// What this thread does.
+        access: &'static str,
+        /// The state space.
+        space: &'static str,
+        /// The address.
+        address: u64,
+        /// What the other thread does.
+        verb: &'static str,
+        /// The block of the other thread.
+        block: [u32; 3],
+        /// The other thread in its block.
+        thread: [u32; 3],
+        /// The PTX line of the other access.
+        line: u32,
+    },
     /// All threads that have not exited keep loading words that no thread stores any more.
     #[error(
         "no thread can continue: all threads wait for words, or for threads that do, and no thread stores them"

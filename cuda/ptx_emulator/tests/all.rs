@@ -8,6 +8,7 @@ mod counts_kernels;
 mod device_functions;
 mod grids;
 mod launches;
+mod races;
 mod system;
 mod tensor_kernels;
 mod testing;

@@ -8,7 +8,7 @@
     missing_docs,
     unsafe_op_in_unsafe_fn,
     unused,
-    clippy::missing_safety_doc,
+    clippy::all,
     clippy::undocumented_unsafe_blocks,
     reason = "the comment above a puzzle states its contract; holes lack the code, and most answers break the contract"
 )]

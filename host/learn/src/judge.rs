@@ -66,7 +66,14 @@ pub fn judge(puzzle: &Puzzle, meta: &'static KernelMeta, ptx: Option<&Ptx>, seed
             let _ = write!(good, "\n    {}: {}", name, few_digits(value));
         } else {
             let line = rule.measure.line(&counts, meta.file);
-            let line = line.map_or_else(String::new, |line| format!(" (most at {}:{line})", meta.file));
+            let line = line.map_or_else(String::new, |(line, value)| {
+                let value = if rule.measure.is_ratio() {
+                    format!("{} at", few_digits(value))
+                } else {
+                    "most at".to_owned()
+                };
+                format!(" ({value} {}:{line})", meta.file)
+            });
             let _ = write!(
                 poor,
                 "\n    {}: {}, and {} are enough{line}\n    {}",

@@ -1,6 +1,7 @@
 //! The judge of `cargo xtask learn`: runs a learner's kernel on problems drawn from a seed, on the CPU executor in shuffled
 //! orders of its threads and as PTX on the emulator, compares with an oracle, and counts what its warps do.
 
+mod difference;
 mod explain;
 pub mod judge;
 mod problem;

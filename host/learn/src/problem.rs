@@ -61,11 +61,25 @@ impl Data {
     /// As many elements that no right kernel writes.
     fn unwritten(&self) -> Data {
         match self {
-            Data::F32(all) => Data::F32(vec![f32::from_bits(u32::MAX); all.len()]),
-            Data::U32(all) => Data::U32(vec![0xa5a5_a5a5; all.len()]),
-            Data::Bf16(all) => Data::Bf16(vec![bf16::from_bits(u16::MAX); all.len()]),
+            Data::F32(all) => Data::F32(vec![f32::SENTINEL; all.len()]),
+            Data::U32(all) => Data::U32(vec![u32::SENTINEL; all.len()]),
+            Data::Bf16(all) => Data::Bf16(vec![bf16::from_f32(f32::SENTINEL); all.len()]),
         }
     }
+}
+
+/// What outputs hold before the launch.
+pub trait Sentinel {
+    /// A number that no right kernel writes.
+    const SENTINEL: Self;
+}
+
+impl Sentinel for f32 {
+    const SENTINEL: f32 = -7_654_321.0;
+}
+
+impl Sentinel for u32 {
+    const SENTINEL: u32 = 0xa5a5_a5a5;
 }
 
 impl From<Vec<f32>> for Data {
@@ -96,6 +110,8 @@ pub struct Buffer {
     pub expected: Option<Data>,
     /// How far an output may be off.
     pub tolerance: Tolerance,
+    /// Whether it holds nothing of meaning before the launch.
+    pub is_fresh: bool,
     /// The columns of a matrix.
     pub cols: Option<usize>,
     /// Whether the parameter is a slice, so that the kernel gets the length, too.
@@ -126,6 +142,10 @@ impl Problem {
         Problem { buffers: Vec::new(), arguments: Vec::new(), config }
     }
 
+    fn last(&mut self) -> &mut Buffer {
+        self.buffers.last_mut().expect("a buffer comes first")
+    }
+
     fn add(mut self, name: &'static str, initial: Data, expected: Option<Data>, is_slice: bool) -> Problem {
         self.arguments.push(Argument::Buffer(self.buffers.len()));
         let tolerance = match &initial {
@@ -133,14 +153,24 @@ impl Problem {
             Data::U32(_) => Tolerance::EXACT,
             Data::Bf16(_) => Tolerance::of::<bf16>(),
         };
-        self.buffers.push(Buffer { name, initial, expected, tolerance, cols: None, is_slice });
+        self.buffers.push(Buffer {
+            name,
+            initial,
+            expected,
+            tolerance,
+            is_fresh: false,
+            cols: None,
+            is_slice,
+        });
         self
     }
 
     /// Adds a parameter `*mut T` that must hold `expected` afterwards, and holds nothing before.
     pub fn output(self, name: &'static str, expected: impl Into<Data>) -> Problem {
         let expected = expected.into();
-        self.add(name, expected.unwritten(), Some(expected), false)
+        let mut problem = self.add(name, expected.unwritten(), Some(expected), false);
+        problem.last().is_fresh = true;
+        problem
     }
 
     /// Same, with what it holds before.
@@ -166,14 +196,14 @@ impl Problem {
 
     /// The columns of the buffer that was added last, a matrix.
     pub fn cols(mut self, cols: usize) -> Problem {
-        self.buffers.last_mut().expect("a buffer comes first").cols = Some(cols);
+        self.last().cols = Some(cols);
         self
     }
 
     /// More tolerance for the buffer that was added last: `absolute`.
     pub fn within(mut self, absolute: f64) -> Problem {
-        let buffer = self.buffers.last_mut().expect("a buffer comes first");
-        buffer.tolerance = buffer.tolerance.and_absolute(absolute);
+        let tolerance = self.last().tolerance;
+        self.last().tolerance = tolerance.and_absolute(absolute);
         self
     }
 
@@ -239,6 +269,11 @@ impl Draw {
         draw
     }
 
+    /// Which sizes it draws.
+    pub fn sizes(&self) -> Sizes {
+        self.sizes
+    }
+
     /// A number of 64 bits: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
     pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -270,6 +305,11 @@ impl Draw {
     /// Multiples of a quarter between -100 and 100: their sums have no rounding errors, and few are equal.
     pub fn floats(&mut self, len: usize) -> Vec<f32> {
         (0..len).map(|_| self.between(0, 800) as f32 / 4.0 - 100.0).collect()
+    }
+
+    /// Multiples of a quarter between -4 and 4: sums of a few thousand products have no rounding errors.
+    pub fn small_floats(&mut self, len: usize) -> Vec<f32> {
+        (0..len).map(|_| self.between(0, 32) as f32 / 4.0 - 4.0).collect()
     }
 
     /// Integers below `end`.

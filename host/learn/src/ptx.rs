@@ -44,7 +44,7 @@ impl Ptx {
     /// The text is not PTX that the emulator knows.
     pub fn new(text: String) -> anyhow::Result<Ptx> {
         let module = PtxModule::parse(&text).context("the emulator cannot read the PTX")?;
-        Ok(Ptx { text, emulator: Emulator::new(module).with_max_steps(MAX_STEPS) })
+        Ok(Ptx { text, emulator: Emulator::new(module).with_max_steps(MAX_STEPS).with_race_check() })
     }
 
     /// Same, from a file.

@@ -1,10 +1,12 @@
 //! What makes a right kernel good: limits of what the emulator counts.
 
+use cuda_std::testing::counts::InstructionCounts;
 use cuda_std::testing::{Counts, LaunchCounts};
 
 use crate::problem::Problem;
 
 /// A limit of a count.
+#[derive(Clone, Copy)]
 pub struct Rule {
     /// What is counted.
     pub measure: Measure,
@@ -13,6 +15,20 @@ pub struct Rule {
     /// What to do about more.
     pub advice: &'static str,
 }
+
+/// Accesses of neighbours.
+pub const COALESCED: &[Rule] = &[
+    Rule {
+        measure: Measure::LoadSectors,
+        most: 4.0,
+        advice: "Let neighbouring threads read neighbouring elements in the same instruction.",
+    },
+    Rule {
+        measure: Measure::StoreSectors,
+        most: 4.0,
+        advice: "Let neighbouring threads write neighbouring elements in the same instruction.",
+    },
+];
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,13 +45,13 @@ pub enum Measure {
     Conflicts,
     /// Branches at which a warp diverges.
     Divergent,
-    /// Warps that execute an atomic operation on global memory.
+    /// Atomic operations of threads on global memory.
     GlobalAtomics,
     /// Accesses of shared memory.
     SharedAccesses,
     /// Barriers that warps execute.
     Barriers,
-    /// Instructions of tensor cores, less than one for each warp counting as one too many.
+    /// 1 if no instruction of tensor cores is executed.
     NoTensorCores,
 }
 
@@ -49,11 +65,16 @@ impl Measure {
             Measure::Loads => "requests to load from global memory",
             Measure::Conflicts => "bank conflicts of shared memory",
             Measure::Divergent => "branches at which a warp diverges",
-            Measure::GlobalAtomics => "atomic requests to global memory",
+            Measure::GlobalAtomics => "atomic operations on global memory",
             Measure::SharedAccesses => "requests to shared memory",
             Measure::Barriers => "barriers that warps execute",
-            Measure::NoTensorCores => "launches without tensor cores",
+            Measure::NoTensorCores => "launches that do not use tensor cores",
         }
+    }
+
+    /// Whether it has a value for each instruction alone.
+    pub fn is_ratio(self) -> bool {
+        matches!(self, Measure::LoadSectors | Measure::StoreSectors)
     }
 
     /// Its value for a launch of the problem.
@@ -75,7 +96,7 @@ impl Measure {
             Measure::Loads => counts.global.loads.requests,
             Measure::Conflicts => counts.bank_conflicts(),
             Measure::Divergent => counts.branches.divergent,
-            Measure::GlobalAtomics => counts.global.atomics.requests,
+            Measure::GlobalAtomics => counts.global.atomics.bytes / 4,
             Measure::SharedAccesses => counts.shared.total().requests,
             Measure::Barriers => counts.collectives.barriers,
             Measure::NoTensorCores => u64::from(counts.flop.tensor == 0),
@@ -83,16 +104,16 @@ impl Measure {
         whole as f64
     }
 
-    /// The line of `file` whose instructions have the largest share of it.
-    pub fn line(self, counts: &LaunchCounts, file: &str) -> Option<u32> {
-        let line_of = |one: &cuda_std::testing::counts::InstructionCounts| {
-            one.source
-                .iter()
+    /// The line of `file` whose instructions have the largest share of it, and the value there.
+    pub fn line(self, counts: &LaunchCounts, file: &str) -> Option<(u32, f64)> {
+        let line_of = |one: &InstructionCounts| {
+            let mut places = one.source.iter();
+            places
                 .find(|place| file.ends_with(&place.file) || place.file.ends_with(file))
-                .map(|it| it.line)
+                .map(|place| place.line)
         };
-        let shares = counts.instructions.iter().map(|one| (self.amount(&one.counts), line_of(one)));
-        let largest = shares.filter(|(share, _)| *share > 0.0).max_by(|a, b| a.0.total_cmp(&b.0))?;
-        largest.1
+        let shares = counts.instructions.iter().map(|one| (line_of(one), self.amount(&one.counts)));
+        let (line, value) = shares.filter(|(_, share)| *share > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((line?, value))
     }
 }

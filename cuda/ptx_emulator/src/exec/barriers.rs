@@ -43,6 +43,9 @@ impl Block<'_> {
             return Ok(false);
         }
         shared.arrivals.remove(&place);
+        if let Some(races) = &self.grid.races {
+            races.borrow_mut().pass_block(self.grid.block_number(self.ctaid));
+        }
         let value = reduce(&waits);
         for (at, wait) in waiting.into_iter().zip(waits) {
             self.resume(at, [(wait.d, value), (SINK, 0)]);

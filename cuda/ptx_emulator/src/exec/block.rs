@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use super::counts::event::Collective;
 use super::counts::meet;
 use super::counts::trace::Trace;
 use super::frame::Frame;
 use super::grid::{Exec, Grid, Turns, unravel};
 use super::polls::Turn;
-use super::row::{Flow, Run};
+use super::row::{Counts, Flow, Run};
 use super::shadow::Memory;
 use super::shared::Shared;
 use super::space::function_at;
@@ -253,6 +254,13 @@ impl<'a> Block<'a> {
                         }
                         _ => (0, false),
                     };
+                    if let Some(races) = &self.grid.races
+                        // The only warp operation that orders accesses to memory.
+                        && let Counts::Collective(Collective::WarpBarrier) = TABLE[usize::from(own.kind.0)].counts
+                    {
+                        let number = self.grid.block_number(self.ctaid);
+                        races.borrow_mut().pass_warp(number, (first / WARP) as u32);
+                    }
                     self.resume(first + lane, [(own.d, value), (own.p, u64::from(predicate))]);
                     any = true;
                 }

@@ -4,6 +4,7 @@ use core::cell::{Cell, RefCell};
 
 use super::counts::tally::Tally;
 use super::heap::Driver;
+use super::races::Races;
 use super::shadow::Memory;
 use super::space::Regions;
 use super::unwritten::Unwritten;
@@ -73,6 +74,8 @@ pub(crate) struct Grid<'a> {
     pub is_cooperative: bool,
     /// Receives the counts of its warps, if they are counted.
     pub tally: Option<&'a RefCell<Tally>>,
+    /// Finds races, if they are looked for.
+    pub races: Option<RefCell<Races>>,
     pub progress: Progress,
 }
 
@@ -91,6 +94,12 @@ impl Grid<'_> {
     /// Records that another thread may see something new.
     pub fn note_store(&self) {
         self.progress.stores.set(self.progress.stores.get() + 1);
+    }
+
+    /// The number of a block.
+    pub fn block_number(&self, [x, y, z]: [u32; 3]) -> u64 {
+        let [width, height, _] = self.grid.map(u64::from);
+        (u64::from(z) * height + u64::from(y)) * width + u64::from(x)
     }
 
     /// Lets time pass.

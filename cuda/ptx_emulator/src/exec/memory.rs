@@ -4,6 +4,7 @@ use super::bits::Bits;
 use super::grid::Exec;
 use super::heap;
 use super::polls::{Turn, mixed};
+use super::races::{Kind, Seen};
 use super::row::Flow;
 use super::space::{Access, CLUSTER_WINDOW, FIRST_OFFSET, Place, WINDOW, of_cluster, split};
 use super::thread::Cx;
@@ -115,6 +116,19 @@ impl Cx<'_> {
         .into())
     }
 
+    /// Records an access at a checked place, if races are looked for.
+    fn check_race(&self, place: Place, bytes: u64, kind: Kind) -> Exec {
+        let Some(races) = &self.grid.races else { return Ok(()) };
+        let (is_shared, address) = match place {
+            Place::Shared(at) => (true, at as u64),
+            Place::Host(at) => (false, at),
+            _ => return Ok(()),
+        };
+        let block = self.grid.block_number(self.ids.ctaid);
+        let seen = Seen { ids: self.ids, block, kind, line: self.line(), passed: [0; 2] };
+        Ok(races.borrow_mut().access(is_shared, address, bytes, seen)?)
+    }
+
     /// Loads the `bytes` bytes at a checked place, at most eight.
     #[inline]
     pub fn load(&self, place: Place, bytes: usize) -> Bits {
@@ -191,6 +205,8 @@ impl Cx<'_> {
         self.check_policy(i.a)?;
         let address = self.address(at)?;
         let place = self.place_of(at.space, address, bytes * more.d.len() as u64, Access::Load)?;
+        let kind = if form.has(flag::STRONG) { Kind::Atomic } else { Kind::Load };
+        self.check_race(place, bytes * more.d.len() as u64, kind)?;
         for (index, &d) in more.d.iter().enumerate() {
             let offset = index as u64 * bytes;
             let mut value = self.load(place.plus(offset), bytes as usize);
@@ -213,6 +229,19 @@ impl Cx<'_> {
         let (more, bytes) = (i.more(), i.form.ty.bytes());
         self.check_policy(i.b)?;
         let place = self.place(&more.at[0], bytes * more.a.len() as u64, Access::Store)?;
+        if self.grid.races.is_some() {
+            let mut parts = more.a.iter().enumerate();
+            let is_same = parts.all(|(index, &value)| {
+                let held = self.load(place.plus(index as u64 * bytes), bytes as usize);
+                held.undefined == 0 && held.value == self.bits(value).value & i.form.ty.mask()
+            });
+            let kind = match (i.form.has(flag::STRONG), is_same) {
+                (true, _) => Kind::Atomic,
+                (false, true) => Kind::StoreOfSame,
+                (false, false) => Kind::Store,
+            };
+            self.check_race(place, bytes * more.a.len() as u64, kind)?;
+        }
         for (index, &value) in more.a.iter().enumerate() {
             self.store(place.plus(index as u64 * bytes), bytes as usize, self.bits(value));
         }
@@ -237,6 +266,7 @@ impl Cx<'_> {
         let (ty, at) = (i.form.ty, &i.more().at[0]);
         let (b, c) = (self.value(i.b)?, self.value(i.c)?);
         let place = self.place(at, ty.bytes(), Access::Atomic)?;
+        self.check_race(place, ty.bytes(), Kind::Atomic)?;
         let old = self.load(place, ty.bytes() as usize);
         if old.undefined != 0 {
             return Err(Cause::UndefinedMemory { space: at.space.name() }.into());

@@ -20,6 +20,7 @@ mod pending;
 mod phase;
 mod polls;
 mod printf;
+pub(crate) mod races;
 mod registers;
 pub(crate) mod row;
 pub(crate) mod shadow;

@@ -1,5 +1,36 @@
 //! A solution of each puzzle, `NAME_solution`, and typical wrong ones, which the judge must explain.
 
 mod p01_add_ten;
+mod p02_zip_add;
+mod p03_guard;
+mod p04_reverse;
+mod p05_grid_stride;
+mod p06_matrix_add;
+mod p07_broadcast;
+mod p08_transpose_naive;
 mod p09_row_scale;
+mod p10_soa;
+mod p11_vector_load;
+mod p12_divergence;
 mod p13_warp_sum;
+mod p14_warp_vote;
+mod p15_reverse_block;
+mod p16_moving_average;
+mod p17_pooling;
+mod p18_transpose_tile;
+mod p19_padding;
+mod p20_block_sum;
+mod p21_dot;
+mod p22_row_sums;
+mod p23_total_by_atomic;
+mod p24_warp_scan;
+mod p25_block_scan;
+mod p26_histogram;
+mod p27_compact;
+mod p28_matmul_naive;
+mod p29_matmul_tiled;
+mod p30_matmul_registers;
+mod p31_softmax_stable;
+mod p32_softmax_online;
+mod p33_half_precision;
+mod p34_mma_tile;

@@ -34,7 +34,7 @@ pub unsafe fn warp_sum_mask(out: *mut f32, inp: &[f32]) {
 }
 
 // Wrong: a neutral element that is not neutral.
-// Says: expected
+// Says: expected; written by thread
 #[kernel]
 pub unsafe fn warp_sum_neutral(out: *mut f32, inp: &[f32]) {
     let i = thread::index_1d() as usize;
@@ -62,7 +62,7 @@ pub unsafe fn warp_sum_steps(out: *mut f32, inp: &[f32]) {
 }
 
 // Wrong: all lanes write.
-// Says: expected
+// Says: depends on luck; one thread alone should write it
 #[kernel]
 pub unsafe fn warp_sum_all_write(out: *mut f32, inp: &[f32]) {
     let i = thread::index_1d() as usize;
