@@ -32,9 +32,9 @@ const tools = () => {
   };
   window.poor = {
     // Words of the page on what their ancestors paint.
-    page: (least) => {
+    page: (least, root) => {
       const found = new Set();
-      const walker = document.createTreeWalker(document.querySelector('main') ?? document.body, NodeFilter.SHOW_TEXT);
+      const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
       for (let node = walker.nextNode(); node; node = walker.nextNode()) {
         const parent = node.parentElement;
         if (!node.data.trim() || !parent.checkVisibility({ visibilityProperty: true, opacityProperty: true })) continue;
@@ -83,7 +83,7 @@ for (const page of pages) {
   for (const [width, themes] of isSource(page) ? LOOKS.slice(0, 1) : LOOKS) {
     await tab.setViewport({ width, height: 900 });
     await tab.goto(pathToFileURL(join(folder, page)).href);
-    const found = await tab.evaluate((least, themes) => {
+    const found = await tab.evaluate((least, themes, isFirst) => {
       const wide = ['html', 'main', '.content', '.page'].filter((name) => {
         const it = document.querySelector(name);
         return it && it.scrollWidth > it.clientWidth + 1;
@@ -91,10 +91,10 @@ for (const page of pages) {
       const poor = themes.flatMap((theme) => {
         document.querySelector(`#mdbook-theme-${theme}`).click();
         document.getAnimations().forEach((it) => it.finish());
-        return window.poor.page(least).map((what) => `${theme}: ${what}`);
+        return window.poor.page(least, isFirst ? document.body : document.querySelector('main')).map((what) => `${theme}: ${what}`);
       });
       return [...poor, ...wide.map((name) => `${name} scrolls sideways`)];
-    }, CONTRAST, themes);
+    }, CONTRAST, themes, page === 'index.html');
     found.forEach((what) => problems.add(`${page}, ${width}: ${what}`));
   }
   const there = await tab.evaluate(() => ({
