@@ -104,20 +104,25 @@ pub fn prose(text: &str) -> String {
     prose.split_inclusive('\n').map(blank).collect()
 }
 
-/// The anchors of a document: those of its headings, and its `id`s.
-pub fn anchors(text: &str) -> BTreeSet<String> {
-    let prose = without_code(text, true);
-    let mut all = BTreeSet::new();
-    for line in prose.lines() {
+/// The headings of a document with their anchors; the first is its title.
+pub fn headings(text: &str) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for line in without_code(text, true).lines() {
         let title = line.trim_start_matches('#');
         if let (true, Some(title)) = (title.len() < line.len(), title.strip_prefix(' ')) {
             let base = slug(title);
             let next = |n: usize| if n == 0 { base.clone() } else { format!("{base}-{n}") };
-            all.extend((0..).map(next).find(|name| !all.contains(name)));
+            let anchor = (0..).map(next).find(|name| found.iter().all(|(known, _)| known != name));
+            found.extend(anchor.map(|anchor| (anchor, title.trim().to_owned())));
         }
-        all.extend(line.split("id=\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
     }
-    all
+    found
+}
+
+/// The anchors of a document: those of its headings, and its `id`s.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let ids = text.split("id=\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
+    headings(text).into_iter().map(|heading| heading.0).chain(ids).collect()
 }
 
 /// The anchor of a heading.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::checks::links::slug;
+use crate::checks::links::headings;
 
 /// A link from a document in `folder` to `target`, a file with or without `#` and the anchor of a section. Its text is the
 /// file's title, with the section's.
@@ -16,23 +16,13 @@ pub fn link(folder: &Path, target: &str) -> anyhow::Result<String> {
     let path = folder.join(file);
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let headings = headings(&text);
-    let title = headings.first().with_context(|| format!("{} has no title", path.display()))?;
-    let title = title.trim_start_matches("# ");
+    let (_, title) = headings.first().with_context(|| format!("{} has no title", path.display()))?;
     let Some(anchor) = anchor else { return Ok(format!("[{title}]({target})")) };
-    let of_section = headings.iter().map(|line| line.trim_start_matches('#').trim());
-    let section = of_section.into_iter().find(|heading| slug(heading) == anchor);
-    let section = section.with_context(|| format!("{} has no section `#{anchor}`", path.display()))?;
+    let (_, section) = headings
+        .iter()
+        .find(|heading| heading.0 == anchor)
+        .with_context(|| format!("{} has no section `#{anchor}`", path.display()))?;
     Ok(format!("[{title}: {section}]({target})"))
-}
-
-/// The lines of headings.
-fn headings(text: &str) -> Vec<&str> {
-    let mut is_code = false;
-    let is_heading = |line: &&str| {
-        is_code ^= line.starts_with("```");
-        !is_code && line.starts_with('#')
-    };
-    text.lines().filter(is_heading).collect()
 }
 
 #[cfg(test)]
