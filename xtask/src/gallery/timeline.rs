@@ -88,6 +88,7 @@ pub fn table(entries: &[Entry]) -> anyhow::Result<String> {
                 "recorded by",
                 "multiprocessors",
                 "most at once on one multiprocessor",
+                "on average",
                 "most in one slot",
                 "started out of order",
                 "blocks whose warps started out of order",
@@ -99,6 +100,10 @@ pub fn table(entries: &[Entry]) -> anyhow::Result<String> {
         }
         let us = |nanos: Option<u64>| format!("{} us", number(nanos.unwrap_or(0) as f64 / 1e3));
         let lasted = || stays.iter().map(|stay| stay.end - stay.start.min(stay.end));
+        // Until the last one of all has ended.
+        let last = stays.iter().map(|stay| stay.end).max().unwrap_or(0).max(1);
+        let average =
+            lasted().sum::<u64>() as f64 / (last as f64 * multiprocessors(&stays).len().max(1) as f64);
         let displaced = stays.iter().zip(0..).filter(|&(stay, i)| stay.ticket != i).count();
         let blocks = stays.chunks(timeline.of_block);
         let unsorted = blocks.clone().filter(|own| !own.is_sorted_by_key(|stay| stay.ticket)).count();
@@ -107,6 +112,7 @@ pub fn table(entries: &[Entry]) -> anyhow::Result<String> {
             format!("{} {}s", stays.len(), timeline.unit),
             multiprocessors(&stays).len().to_string(),
             count(&stays, |stay| stay.slot).to_string(),
+            number(average),
             count(&stays, |stay| stay.wave).to_string(),
             displaced.to_string(),
             if timeline.of_block == 1 { String::new() } else { format!("{unsorted} of {}", blocks.len()) },
@@ -179,7 +185,9 @@ mod tests {
         entry.timeline = Some(timeline.clone());
         let text = table(&[entry.clone()]).unwrap();
         assert!(
-            text.ends_with("| `blocks` | 4 blocks | 2 | 2 | 2 | 2 |  | 0.050 us | 0.21 us | 0.30 us |\n"),
+            text.ends_with(
+                "| `blocks` | 4 blocks | 2 | 2 | 0.93 | 2 | 2 |  | 0.050 us | 0.21 us | 0.30 us |\n"
+            ),
             "{text}"
         );
         let [Panel::Spans(spans)] = &panels(&[entry.clone()]).unwrap()[..] else { panic!("one panel") };

@@ -11,26 +11,41 @@ pub struct Peaks {
     pub tensor_tflops: f64,
     /// The highest clock, at which the peaks above are reached, in MHz.
     pub boost_mhz: f64,
+    /// GB/s to other GPUs over NVLink, both directions together; 0 without one.
+    pub link: f64,
 }
 
 /// By a part of the device's name; more specific names come first.
-const DATASHEETS: [(&str, Peaks); 8] = [
-    ("H200 NVL", peaks(4800.0, 60.0, 835.0, 1785.0)),
-    ("H200", peaks(4800.0, 66.9, 989.0, 1980.0)),
-    ("H100 NVL", peaks(3900.0, 60.0, 835.0, 1785.0)),
-    ("H100 PCIe", peaks(2039.0, 51.2, 756.0, 1755.0)),
+const DATASHEETS: [(&str, Peaks); 9] = [
+    ("H200 NVL", peaks(4800.0, 60.0, 835.0, 1785.0, 900.0)),
+    ("H200", peaks(4800.0, 66.9, 989.0, 1980.0, 900.0)),
+    ("H100 NVL", peaks(3900.0, 60.0, 835.0, 1785.0, 600.0)),
+    ("H100 PCIe", peaks(2039.0, 51.2, 756.0, 1755.0, 600.0)),
     // The HBM3 module, called "H100 80GB HBM3" by its driver.
-    ("H100", peaks(3350.0, 66.9, 989.0, 1980.0)),
-    ("B200", peaks(8000.0, 75.0, 2250.0, 1965.0)),
-    ("A100", peaks(2039.0, 19.5, 312.0, 1410.0)),
-    ("L40S", peaks(864.0, 91.6, 362.0, 2520.0)),
+    ("H100", peaks(3350.0, 66.9, 989.0, 1980.0, 900.0)),
+    ("B200", peaks(8000.0, 75.0, 2250.0, 1965.0, 1800.0)),
+    ("A100", peaks(2039.0, 19.5, 312.0, 1410.0, 600.0)),
+    ("L40S", peaks(864.0, 91.6, 362.0, 2520.0, 0.0)),
+    // Its tensor cores take f16 and not bf16.
+    ("V100", peaks(900.0, 15.7, 125.0, 1530.0, 300.0)),
 ];
 
 /// The factor by which a share of a roof may exceed it, because of inexact clocks and timers.
 pub const TOLERANCE: f64 = 1.02;
 
-const fn peaks(gigabytes_per_second: f64, fp32_tflops: f64, tensor_tflops: f64, boost_mhz: f64) -> Peaks {
-    Peaks { gigabytes_per_second, fp32_tflops, tensor_tflops, boost_mhz }
+const fn peaks(
+    gigabytes_per_second: f64,
+    fp32_tflops: f64,
+    tensor_tflops: f64,
+    boost_mhz: f64,
+    link: f64,
+) -> Peaks {
+    Peaks { gigabytes_per_second, fp32_tflops, tensor_tflops, boost_mhz, link }
+}
+
+/// The data-centre GPUs of five generations, the oldest first.
+pub fn generations() -> impl Iterator<Item = (&'static str, Peaks)> {
+    ["V100", "A100", "H100", "H200", "B200"].into_iter().filter_map(|name| Some((name, of(name)?)))
 }
 
 /// The peaks of the device of this name, if its datasheet is known.

@@ -1,5 +1,7 @@
 //! The sum of an array.
 
+mod cpu;
+
 use cuda_std::launch::{LaunchError, RawBuffer};
 use gpu_kernels::gallery::reduce::{Arguments, RUNGS, Reduction, reduce_clear};
 
@@ -45,7 +47,8 @@ pub(super) fn trials(scale: Scale) -> Vec<Trial> {
         };
         trial(rung, len, summands, most)
     };
-    let mut trials = Vec::new();
+    let of_cpu: Vec<usize> = lens.iter().copied().filter(|&len| len <= MOST_ATOMIC).collect();
+    let mut trials = cpu::trials(&of_cpu);
     for rung in RUNGS {
         let is_atomic = matches!(rung.kernel.facts, Reduction::Cleared(_));
         let most = if is_atomic { MOST_ATOMIC } else { usize::MAX };

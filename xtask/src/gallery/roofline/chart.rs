@@ -7,7 +7,17 @@ use crate::chart::{Axis, Chart, Family, Guide, Lines, Note, Panel, Scale, Series
 const RANGE: (f64, f64) = (0.03, 2048.0);
 
 /// Kernels with names at their points.
-const NAMED: [&str; 3] = ["matmul_uncoalesced", "matmul_naive", "matmul_shared"];
+const NAMED: [&str; 9] = [
+    "matmul_uncoalesced",
+    "matmul_naive",
+    "matmul_vec4",
+    "k1_naive",
+    "k6_unrolled",
+    "r01_mma_sync",
+    "r08_cluster",
+    "naive",
+    "resident",
+];
 
 /// The picture; `None` if no kernel was timed.
 ///
@@ -49,13 +59,17 @@ pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
         roof(name, roofs.bytes_per_second, roofs.tensor_flops);
     }
     roof(format!("FP32, {} TFLOP/s", number(roofs.flops / 1e12)), roofs.bytes_per_second, roofs.flops);
+    roof("one load of 4 bytes per thread".to_owned(), roofs.one_load, roofs.flops);
     let notes = NAMED.iter().filter_map(|name| {
         let point = placed.iter().find(|point| point.name == *name)?;
         Some(Note { at: (point.intensity(), speed(point)), words: (*name).to_owned() })
     });
-    let bound = placed.iter().filter(|point| point.intensity() < roofs.ridge()).count();
-    let title =
-        format!("{bound} of {} timed kernels lie left of the ridge, where memory is the roof", placed.len());
+    let is_left = |point: &&&Point| point.intensity() < roofs.peak(point) / roofs.bytes_per_second;
+    let bound = placed.iter().filter(is_left).count();
+    let title = format!(
+        "{bound} of {} timed kernels lie left of their ridge, where memory is the roof",
+        placed.len()
+    );
     let subtitle = format!(
         "{}: {} GB/s; {} more kernels have no floating-point operations, or hardly any bytes",
         roofs.machine,

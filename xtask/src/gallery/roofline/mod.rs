@@ -2,6 +2,7 @@
 //! the time on a GPU.
 
 mod chart;
+mod reports;
 mod tables;
 
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use super::page::{Limits, NOT_MEASURED};
 use crate::chart::number;
 use crate::report::peaks::{self, Check, Peaks};
 use crate::workspace;
-use tables::{nearest, summary, tables};
+use tables::{nearest, ridges, summary};
 
 /// The GPU whose datasheet is drawn if nothing was measured.
 const USUAL: &str = "NVIDIA H200";
@@ -35,7 +36,12 @@ pub struct Roofs {
     pub flops: f64,
     /// The same of tensor cores on bf16.
     pub tensor_flops: f64,
+    /// Bytes per second of full multiprocessors whose threads each have one load of 4 bytes in flight.
+    pub one_load: f64,
 }
+
+/// The latency of memory in seconds for the roof of one load per thread: assumed.
+const LATENCY: f64 = 650e-9;
 
 /// What to merge.
 #[derive(clap::Args)]
@@ -75,15 +81,18 @@ pub struct Point {
 }
 
 /// The families: their names in charts, and parts of their files' paths.
-pub const FAMILIES: [(&str, &[&str]); 9] = [
+pub const FAMILIES: [(&str, &[&str]); 12] = [
     ("gallery: matmul", &["gallery/matmul"]),
-    ("gallery: other", &["gallery/"]),
-    ("network: matmul", &["mlp/linear", "mlp/fused", "mlp/short", "mlp/resident"]),
-    ("network: other", &["mlp/"]),
+    ("gallery: other", &["gallery/", "lessons/src/copy"]),
+    ("network: matmul", &["mlp/src/linear", "mlp/src/fused", "mlp/src/short", "mlp/src/resident"]),
+    ("network: other", &["mlp/src"]),
+    ("network: a step", &[]),
     ("softmax: ladder", &["softmax/k"]),
-    ("softmax: forward", &["softmax/forward", "src/copy"]),
-    ("softmax: gradient", &["softmax/backward"]),
-    ("softmax: cross entropy", &["softmax/cross_entropy"]),
+    ("softmax: forward", &["softmax/src/forward"]),
+    ("softmax: gradient", &["softmax/src/backward"]),
+    ("softmax: cross entropy", &["softmax/src/cross_entropy"]),
+    ("matmul: tensor cores", &[]),
+    ("attention", &[]),
     ("softmax: top k, sampling", &["softmax/"]),
 ];
 
@@ -119,6 +128,8 @@ pub struct Placed {
     times: Option<Run>,
     /// The lessons' entries.
     lessons: Vec<Entry>,
+    /// What other reports time.
+    reported: Vec<Point>,
 }
 
 impl RooflineFiles {
@@ -144,7 +155,8 @@ pub fn read(folder: &Path, lessons: &[Entry], limits: Limits) -> anyhow::Result<
         format!("the datasheet of {machine} is not known; add it to xtask/src/report/peaks.rs")
     })?;
     let roofs = Roofs::new(machine, peaks, limits.copy);
-    Ok(Some(Placed { roofs, counts, times, lessons: lessons.to_vec() }))
+    let reported = reports::points(folder, machine)?;
+    Ok(Some(Placed { roofs, counts, times, lessons: lessons.to_vec(), reported }))
 }
 
 impl Roofs {
@@ -155,6 +167,8 @@ impl Roofs {
             copy: copy.map(|copy| 1e9 * copy),
             flops: 1e12 * peaks.fp32_tflops,
             tensor_flops: 1e12 * peaks.tensor_tflops,
+            // A multiprocessor has 128 lanes, and room for 64 warps of 128 bytes.
+            one_load: 1e12 * peaks.fp32_tflops / (256.0 * 1e6 * peaks.boost_mhz) * 64.0 * 128.0 / LATENCY,
         }
     }
 }
@@ -196,11 +210,10 @@ impl Placed {
             None => "",
         };
         let counts = format!(
-            "{}\nCounted on the emulator of the PTX: commit {}, {}.\n\n{}",
+            "{}\nWithout a time, kernels are placed by the emulator's counts: commit {}, {}.\n",
             summary(&points, &self.roofs),
             self.counts.commit,
             self.counts.date,
-            tables(&points, &self.roofs),
         );
         let Some(Run { machine, driver, date, commit, entries, .. }) = &self.times else {
             return Ok((counts, NOT_MEASURED.to_owned()));
@@ -214,14 +227,15 @@ impl Placed {
             .map_or_else(String::new, |copy| format!(" The best copy moves {} GB/s.", number(copy / 1e9)));
         let times = format!(
             "{picture}The roofs are those of the datasheet: {} GB/s and {} TFLOP/s, which meet at {} FLOP per byte.{copy}\n\n\
-             {}\n{timed} of {} kernels are placed by their time. Kernels of lessons have the times of their pages.\n{}\n\
-             The others were measured on: {machine}, driver {driver}, {date}, commit {commit}.\n",
+             {}\n{timed} of {} kernels are placed by their time: those of lessons, of ladders and of operations by the times of \
+             their pages.\n{}\nThe others were measured on: {machine}, driver {driver}, {date}, commit {commit}.\n\n{}",
             number(bytes_per_second / 1e9),
             number(flops / 1e12),
             number(self.roofs.ridge()),
             nearest(&points, &self.roofs),
             points.len(),
             failed.concat(),
+            ridges(),
         );
         Ok((counts, times))
     }
@@ -242,7 +256,11 @@ impl Placed {
             let timed = self.in_a_lesson(&point).or_else(|| self.in_the_run(kernel, &point));
             timed.unwrap_or(point)
         };
-        self.counts.entries.iter().map(place).collect()
+        let is_reported = |point: &Point| {
+            self.reported.iter().any(|reported| reported.family == point.family && point.seconds.is_none())
+        };
+        let counted = self.counts.entries.iter().map(place).filter(|point| !is_reported(point));
+        counted.chain(self.reported.iter().cloned()).collect()
     }
 
     /// The kernel on the largest problem of a lesson that launches only this kernel.
@@ -281,6 +299,11 @@ impl Placed {
 fn family(file: &str) -> usize {
     let is_of = |(_, parts): &(&str, &[&str])| parts.iter().any(|part| file.contains(part));
     FAMILIES.iter().position(is_of).unwrap_or(FAMILIES.len() - 1)
+}
+
+/// The index of a family.
+fn family_of(name: &str) -> usize {
+    FAMILIES.iter().position(|(known, _)| *known == name).unwrap_or(FAMILIES.len() - 1)
 }
 
 #[cfg(test)]

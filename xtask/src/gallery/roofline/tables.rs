@@ -3,6 +3,7 @@
 use super::{FAMILIES, Point, Roofs};
 use crate::chart::number;
 use crate::gallery::tables::header;
+use crate::report::peaks::{self, Peaks};
 use crate::report::row;
 
 /// One row per family.
@@ -57,26 +58,31 @@ pub fn nearest(points: &[Point], roofs: &Roofs) -> String {
     text
 }
 
-/// All kernels, one collapsible table per family.
-pub fn tables(points: &[Point], roofs: &Roofs) -> String {
-    let mut text = String::new();
-    for (index, (name, _)) in FAMILIES.iter().enumerate() {
-        text += &format!("<details>\n<summary>{name}</summary>\n\n");
-        let cells = ["kernel", "problem", "bytes", "FLOP", "FLOP per byte", "share of its roof"];
-        text += &header(&cells, 2);
-        for point in points.iter().filter(|point| point.family == index) {
-            // The case begins with its kernels.
-            let problem = point.problem.strip_prefix(&point.name).unwrap_or(&point.problem).trim();
-            text += &row(&[
-                format!("`{}`", point.name),
-                problem.to_owned(),
-                number(point.bytes),
-                number(point.flop.round()),
-                number(point.intensity()),
-                roofs.share(point).map_or("not timed".to_owned(), |share| percent(Some(share))),
-            ]);
-        }
-        text += "\n</details>\n";
+/// The datasheets: how many operations a GPU has for each byte of its memory and of its link to other GPUs.
+pub fn ridges() -> String {
+    let cells = [
+        "GPU",
+        "FP32, TFLOP/s",
+        "tensor cores, 16 bits, TFLOP/s",
+        "memory, GB/s",
+        "NVLink, GB/s",
+        "FLOP per byte of memory: FP32",
+        "tensor cores",
+        "FLOP per byte of NVLink: tensor cores",
+    ];
+    let mut text = header(&cells, 1);
+    for (name, Peaks { gigabytes_per_second, fp32_tflops, tensor_tflops, link, .. }) in peaks::generations() {
+        let per_byte = |tflops: f64, rate: f64| number(1e3 * tflops / rate);
+        text += &row(&[
+            name.to_owned(),
+            number(fp32_tflops),
+            number(tensor_tflops),
+            number(gigabytes_per_second),
+            number(link),
+            per_byte(fp32_tflops, gigabytes_per_second),
+            per_byte(tensor_tflops, gigabytes_per_second),
+            per_byte(tensor_tflops, link),
+        ]);
     }
     text
 }

@@ -9,6 +9,7 @@ fn roofs() -> Roofs {
         copy: None,
         flops: 10e12,
         tensor_flops: 100e12,
+        one_load: 0.5e12,
     }
 }
 
@@ -29,7 +30,7 @@ fn kernel(name: &str, file: &str) -> KernelEntry {
 
 fn placed(counts: Vec<KernelEntry>, times: Vec<KernelEntry>, lessons: Vec<Entry>) -> Placed {
     let run = |entries| Run { machine: "GPU".to_owned(), entries, ..Run::default() };
-    Placed { roofs: roofs(), counts: run(counts), times: Some(run(times)), lessons }
+    Placed { roofs: roofs(), counts: run(counts), times: Some(run(times)), lessons, reported: Vec::new() }
 }
 
 #[test]
@@ -77,17 +78,28 @@ fn a_kernel_above_its_roof_fails_the_check() {
 }
 
 #[test]
-fn every_kernel_is_in_a_table() {
-    let copy = KernelEntry {
-        counted: Some(KernelCounts { bytes: 9.0, ..KernelCounts::default() }),
-        ..kernel("copy", "src/copy.rs")
-    };
-    let counts = vec![kernel("matmul_a", "gpu-kernels/lessons/src/gallery/matmul/naive.rs"), copy];
+fn every_kernel_is_in_the_table_of_its_family() {
+    let counts = vec![kernel("matmul_a", "gpu-kernels/lessons/src/gallery/matmul/naive.rs")];
     let points = placed(counts, Vec::new(), Vec::new()).points();
-    let text = tables(&points, &roofs());
-    assert!(text.contains("| `matmul_a` | 8x8 | 100 | 50 | 0.50 | not timed |"), "{text}");
-    assert!(text.contains("| `copy` | 8x8 | 9 | 0 | 0 | not timed |"), "{text}");
     assert_eq!(chart::draw(&points, &roofs()).unwrap(), None);
     let summary = summary(&points, &roofs());
     assert!(summary.contains("| gallery: matmul | 1 | 0.50 | 0.50 | 0.50 | 1 | 0 |  |"), "{summary}");
+}
+
+/// The reports that are committed, on their machine and on another one.
+#[test]
+fn other_reports_have_points_below_their_roofs() {
+    let folder = workspace::root().join("docs/results");
+    let points = reports::points(&folder, USUAL).unwrap();
+    let has = |family: &str| points.iter().any(|point| point.family == family_of(family));
+    for family in ["softmax: ladder", "matmul: tensor cores", "attention", "network: a step"] {
+        assert!(has(family), "{family}");
+    }
+    let roofs = Roofs::new(USUAL, peaks::of(USUAL).unwrap(), None);
+    let mut check = Check::default();
+    for point in &points {
+        check.share(|| format!("{} {}", point.name, point.problem), roofs.share(point).unwrap());
+    }
+    check.finish().unwrap();
+    assert_eq!(reports::points(&folder, "another GPU").unwrap(), []);
 }
