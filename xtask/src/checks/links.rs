@@ -43,7 +43,7 @@ impl<'a> Link<'a> {
 }
 
 /// The text with spaces in place of each byte of blocks of code, and of quoted code unless `is_span_kept`.
-fn without_code(text: &str, is_span_kept: bool) -> String {
+pub fn without_code(text: &str, is_span_kept: bool) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let (mut at, mut is_block) = (0, false);
     for line in text.split_inclusive('\n') {

@@ -77,8 +77,9 @@ fn read(root: &Path) -> anyhow::Result<BTreeMap<String, Option<String>>> {
                 Some(linked(root, &format!("{path}/README.md"), &text, &mut open))
             }
             kind => {
-                let language = BTreeMap::from([("rs", "rust"), ("sh", "bash"), ("py", "python")]);
-                let language = language.get(kind).copied().unwrap_or(kind);
+                let language =
+                    BTreeMap::from([("rs", "rust"), ("sh", "bash"), ("py", "python"), ("toml", "toml")]);
+                let language = language.get(kind).copied().unwrap_or("text");
                 let text = file(root, &path)?;
                 Some(format!("# {path}\n\n`````````{language}\n{text}`````````\n"))
             }
@@ -107,8 +108,8 @@ fn page(root: &Path, path: &str) -> String {
     }
 }
 
-/// The text of a document with links to pages of the site, whose paths it adds to `found`. Pictures link to themselves, and
-/// quotations to their sources.
+/// The text of a document with links to pages of the site, whose paths it adds to `found`. Pictures link to themselves;
+/// quotations, and paths between backticks, to the files.
 fn linked(root: &Path, path: &str, text: &str, found: &mut Vec<String>) -> String {
     let up = "../".repeat(path.matches('/').count());
     let mut quoted = String::new();
@@ -120,8 +121,9 @@ fn linked(root: &Path, path: &str, text: &str, found: &mut Vec<String>) -> Strin
             quoted += &format!("{indent}<small>[{source}]({up}{source})</small>\n\n");
         }
     }
-    let mut result = quoted.clone();
-    for link in links::links(&quoted).iter().rev() {
+    let known = links::links(&quoted);
+    let mut edits = Vec::new();
+    for link in &known {
         let Some((mut to, anchor)) = link.destination(path) else { continue };
         if root.join(&to).is_dir() && root.join(&to).join("README.md").is_file() {
             to += "/README.md";
@@ -129,18 +131,27 @@ fn linked(root: &Path, path: &str, text: &str, found: &mut Vec<String>) -> Strin
         if to != path {
             let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
             let target = format!("{up}{}{anchor}", page(root, &to));
-            match link.alt {
-                Some(_) => {
-                    result.insert_str(link.at.end + 1, &format!("]({target})"));
-                    result.replace_range(link.at.clone(), &target);
-                    result.insert(link.start, '[');
-                }
-                None => result.replace_range(link.at.clone(), &target),
-            }
+            edits.push(match link.alt {
+                Some(alt) => (link.start..link.at.end + 1, format!("[![{alt}]({target})]({target})")),
+                None => (link.at.clone(), target),
+            });
             found.push(to);
         }
     }
-    result
+    let mut at = 0;
+    for (n, words) in links::without_code(&quoted, true).split('`').enumerate() {
+        let is_path = n % 2 == 1 && words.contains('/') && root.join(words).is_file();
+        if is_path && !known.iter().any(|link| (link.start..link.at.end).contains(&at)) {
+            edits.push((at - 1..at + words.len() + 1, format!("[`{words}`]({up}{})", page(root, words))));
+            found.push(words.to_owned());
+        }
+        at += words.len() + 1;
+    }
+    edits.sort_by_key(|edit| edit.0.start);
+    for (range, text) in edits.into_iter().rev() {
+        quoted.replace_range(range, &text);
+    }
+    quoted
 }
 
 /// The table of contents: chapters and lessons in their order, other pages in the order in which the README links to them.
@@ -214,7 +225,7 @@ mod tests {
 
     #[test]
     fn links_lead_to_pages_and_pictures_to_themselves() {
-        let text = "[a](relu.md#b) [c](README.md) [d](#e) [f](../../README.md) ![g](relu.svg) [h](../../xtask/src/main.rs)\n\
+        let text = "[a](relu.md#b) [c](README.md) [d](#e) [f](../../README.md) ![g](relu.svg) [`h`](../../xtask/src/main.rs) `xtask/src/new.rs` `x/y`\n\
                     <!-- from xtask/src/new.rs -->\n";
         let mut found = Vec::new();
         let text = linked(workspace::root(), "docs/gallery/dot.md", text, &mut found);
@@ -223,7 +234,8 @@ mod tests {
         let expected =
             ["docs/gallery/relu.md#b", "docs/gallery/index.md", "#e", "index.md", "docs/gallery/relu.svg"];
         assert_eq!(links[..5], expected);
-        assert_eq!(links[5..], ["docs/gallery/relu.svg", "xtask/src/main.rs.md", "xtask/src/new.rs.md"]);
-        assert_eq!(found.len(), 6);
+        let sources = ["xtask/src/main.rs.md", "xtask/src/new.rs.md", "xtask/src/new.rs.md"];
+        assert!(links[5] == "docs/gallery/relu.svg" && links[6..] == sources, "{links:?}");
+        assert_eq!(found.len(), 7);
     }
 }
