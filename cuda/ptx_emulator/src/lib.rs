@@ -66,6 +66,9 @@
 //! payload of a NaN that is an f64 or comes from 16 bits, and `ptxas` fusing a multiplication and an addition without
 //! rounding modifiers.
 //!
+//! [`Emulator::with_race_check`] finds accesses of two threads that nothing orders, in kernels that wait for each other at
+//! barriers of a block or of a warp.
+//!
 //! # Counts
 //!
 //! [`Emulator::with_counts`] counts actions of warps that cost time, as Nsight Compute does on a GPU: sectors and lines of

@@ -17,6 +17,8 @@
 pub mod answers;
 #[cfg(feature = "answers")]
 pub mod holes;
+#[cfg(any(feature = "answers", feature = "predict"))]
+pub mod predict;
 
 /// The puzzle that the reader solves.
 #[cfg(feature = "mine")]

@@ -1,9 +1,11 @@
 //! Solutions are good, holes are not, and the message about each wrong answer has the words of its comment `// Says:`.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use cuda_builder::CudaBuilderError;
 use ferrowarp_learn::judge::{State, Verdict, judge};
+use ferrowarp_learn::predictions::QUESTIONS;
 use ferrowarp_learn::ptx::{self, Ptx};
 use ferrowarp_learn::text::{self, Text};
 use ferrowarp_learn::{kernel, puzzle};
@@ -37,8 +39,13 @@ fn answers(text: &Text) -> Vec<Answer> {
 
 /// The PTX of all answers, or nothing if a tool cannot be had.
 fn ptx() -> Option<Ptx> {
+    static TEXT: OnceLock<Option<String>> = OnceLock::new();
+    TEXT.get_or_init(ptx_text).clone().map(|text| Ptx::new(text).unwrap())
+}
+
+fn ptx_text() -> Option<String> {
     match ptx::build("answers") {
-        Ok(text) => Some(Ptx::new(text).unwrap()),
+        Ok(text) => Some(text),
         Err(error @ (CudaBuilderError::NvvmMissing(_) | CudaBuilderError::ToolchainMissing(_))) => {
             eprintln!("nothing is counted in this test: {error}");
             None
@@ -105,4 +112,13 @@ fn pages_list_the_puzzles() {
         let written = text::page(&texts, &page);
         assert!(page == written, "{} lists other puzzles; run cargo xtask learn pages", path.display());
     }
+}
+
+#[test]
+fn the_answers_of_predictions_are_counted() {
+    let expected = [4, 8, 32, 5, 1, 4, 0, 1, 31, 0, 0, 4, 0];
+    let Some(_) = ptx() else { return };
+    let counted: Vec<u64> =
+        QUESTIONS.iter().map(|question| question.count(ptx().unwrap()).unwrap()).collect();
+    assert_eq!(counted, expected);
 }

@@ -111,7 +111,7 @@ impl<'a> Compared<'a> {
             found.next().filter(|_| found.next().is_none())
         };
         let homes: Vec<_> = some.iter().filter_map(|&i| Some((i, home(i)?))).collect();
-        let &(here, there) = homes.first().filter(|_| homes.len() * 2 >= some.len())?;
+        let &(here, there) = homes.first().filter(|_| homes.len() * 4 >= some.len() * 3)?;
         Some(format!("{}: look at the index of the read and of the write", words(here, there)))
     }
 
@@ -136,8 +136,8 @@ impl<'a> Compared<'a> {
             all_near(&|i| self.got[i] / self.expected[i], 1e-3).filter(|&factor| factor != 0.0)
         {
             return Some(format!(
-                "these elements are wrong by the same factor, {}: look at what all are multiplied with or divided by",
-                number(factor)
+                "these elements are wrong by the same factor, {:.3}: look at what all are multiplied with or divided by",
+                factor
             ));
         }
         let added = all_near(&|i| self.got[i] - self.expected[i], 1e-6)?;
@@ -279,9 +279,10 @@ pub fn element(buffer: &Buffer, i: usize) -> String {
 
 /// A number in few digits.
 fn number(x: f64) -> String {
-    let is_short = x == 0.0 || !x.is_finite() || (1e-3..1e7).contains(&x.abs());
-    if is_short || x.fract() == 0.0 && x.abs() < 1e10 {
-        format!("{}", if x.fract() == 0.0 { x } else { f64::from(x as f32) })
+    if x.fract() == 0.0 && x.abs() < 1e10 {
+        format!("{x}")
+    } else if (1e-3..1e7).contains(&x.abs()) || !x.is_finite() {
+        format!("{}", x as f32)
     } else {
         format!("{x:.5e}")
     }

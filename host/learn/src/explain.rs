@@ -47,7 +47,7 @@ impl Context<'_> {
                 let buffer = self.problem.buffers.iter().find(|it| it.name == buffer)?;
                 let verb = if *access == Access::Read { "reads" } else { "writes" };
                 let who = origin.place.map_or_else(|| "a thread".to_owned(), place_words);
-                Some(beyond(buffer, *byte as i64, verb, &who))
+                Some(self.beyond(buffer, *byte as i64, verb, &who, origin.place))
             }
             TestError::InputChanged { buffer, origin, .. } => {
                 let who = origin.place.map_or_else(|| "a thread".to_owned(), place_words);
@@ -56,14 +56,14 @@ impl Context<'_> {
             TestError::Launch { source: LaunchError::Fault(fault), .. } => {
                 let line = fault.location.as_ref().map_or_else(String::new, |at| format!(", {at}"));
                 let who = format!("{}{line}", place_words(fault.place));
-                Some(self.fault(&fault.kind, &who))
+                Some(self.fault(&fault.kind, fault.place, &who))
             }
             TestError::Launch { source, .. } => self.emulated(&source.to_string(), addresses),
             other => Some(format!("{other:?}")),
         }
     }
 
-    fn fault(&self, kind: &FaultKind, who: &str) -> String {
+    fn fault(&self, kind: &FaultKind, place: Place, who: &str) -> String {
         let (words, cause) = match kind {
             FaultKind::Panic { message } => (
                 format!("{who} panics: {message}"),
@@ -101,7 +101,7 @@ impl Context<'_> {
                 let buffer = self.problem.buffers.iter().find(|it| Some(it.name) == *argument);
                 let verb = if access.is_write == Some(true) { "writes" } else { "reads" };
                 if let Some(buffer) = buffer {
-                    return beyond(buffer, access.byte as i64, verb, who);
+                    return self.beyond(buffer, access.byte as i64, verb, who, Some(place));
                 }
                 (format!("{who} accesses memory beyond every buffer"), BEYOND)
             }
@@ -111,6 +111,29 @@ impl Context<'_> {
             other => (format!("{who}: {other:?}"), "see docs/testing.md"),
         };
         format!("{words}.\n    likely cause: {cause}")
+    }
+
+    /// Explains an access beyond a buffer.
+    fn beyond(&self, buffer: &Buffer, byte: i64, verb: &str, who: &str, place: Option<Place>) -> String {
+        let (index, len) = (byte.div_euclid(buffer.initial.size() as i64), buffer.initial.len() as i64);
+        let config = self.problem.config;
+        let is_line = config.grid.y == 1 && config.block.y == 1;
+        // The thread's position in the launch.
+        let position = place.and_then(|at| Some(i64::from(at.block.x * config.block.x + at.thread?.x)));
+        let cause = match position {
+            _ if index < 0 => "an index is negative: compare before you subtract",
+            Some(position) if is_line && position < len && position != index => {
+                "the thread's own position is inside, so its index is computed wrongly: off by one, with the wrong extent, \
+                 or with rows and columns mixed up"
+            }
+            _ if !is_line => {
+                "compare the row with the rows and the column with the columns before the access. And is the index the row \
+                 times the columns of this matrix, plus the column?"
+            }
+            _ => BEYOND,
+        };
+        let name = buffer.name;
+        format!("{who} {verb} {name}[{index}], and `{name}` has {len} elements.\n    likely cause: {cause}")
     }
 
     /// Explains the message of a fault of the emulator.
@@ -133,13 +156,18 @@ impl Context<'_> {
             if message.contains("may only read") {
                 return Some(format!("{who} changes the input `{}`, which must stay as it is.", buffer.name));
             }
-            // Of a wide access the last element is beyond the end.
-            let wide = message
-                .split_once("load of ")
-                .or(message.split_once("store of "))
-                .and_then(|(_, rest)| rest.split(' ').next()?.parse::<i64>().ok());
-            let last = byte + wide.unwrap_or(1) - 1;
-            return Some(beyond(buffer, if byte < 0 { byte } else { last }, verb, &who));
+            let (bytes, len) = (bytes_in(message)?, (buffer.initial.len() * buffer.initial.size()) as i64);
+            if (0..len).contains(&byte) {
+                let (name, i) = (buffer.name, byte / buffer.initial.size() as i64);
+                return Some(format!(
+                    "{who} {verb} {bytes} bytes from {name}[{i}] on, and `{name}` has {} elements.\n    likely cause: a vector \
+                     needs all of its elements: compare the index of the last one with the length before the access",
+                    buffer.initial.len()
+                ));
+            }
+            let [block, thread] = [block, thread].map(|[x, y, z]| Dim3::new(x, y, z));
+            let place = Place { block, thread: Some(thread) };
+            return Some(self.beyond(buffer, byte, verb, &who, Some(place)));
         }
         if let Some((_, rest)) =
             message.split_once("this thread ").filter(|_| message.contains("no barrier between"))
@@ -212,19 +240,17 @@ const BEYOND: &str = "the grid has more threads than there are elements, or an i
 const ENDLESS: &str =
     "a loop whose condition never becomes false: does its variable change in each iteration?";
 
+/// The size of the access in a message of the emulator.
+fn bytes_in(message: &str) -> Option<i64> {
+    let (_, rest) = message.split_once("load of ").or_else(|| message.split_once("store of "))?;
+    rest.split(' ').next()?.parse().ok()
+}
+
 /// The address in a message of the emulator.
 fn address_in(message: &str) -> Option<u64> {
     let (_, rest) = message.split_once(" at 0x")?;
     let digits: String = rest.chars().take_while(char::is_ascii_hexdigit).collect();
     u64::from_str_radix(&digits, 16).ok()
-}
-
-/// An access beyond a buffer.
-fn beyond(buffer: &Buffer, byte: i64, verb: &str, who: &str) -> String {
-    let (index, len) = (byte.div_euclid(buffer.initial.size() as i64), buffer.initial.len() as i64);
-    let name = buffer.name;
-    let cause = if index < 0 { "an index is negative: compare before you subtract" } else { BEYOND };
-    format!("{who} {verb} {name}[{index}], and `{name}` has {len} elements.\n    likely cause: {cause}")
 }
 
 fn place_words(place: Place) -> String {

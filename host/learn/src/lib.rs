@@ -4,6 +4,7 @@
 mod difference;
 mod explain;
 pub mod judge;
+pub mod predictions;
 mod problem;
 pub mod ptx;
 mod puzzles;

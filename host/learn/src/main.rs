@@ -8,6 +8,9 @@ use clap::{Parser, Subcommand};
 mod build;
 mod progress;
 
+use anyhow::Context as _;
+use ferrowarp_learn::predictions::QUESTIONS;
+use ferrowarp_learn::ptx::{self, Ptx};
 use ferrowarp_learn::text::{self, Text};
 use ferrowarp_learn::workspace;
 use progress::Progress;
@@ -50,6 +53,13 @@ enum Command {
     Watch {
         /// The puzzle [default: the first that is not done]
         puzzle: Option<u32>,
+    },
+    /// Ask for a number that the emulator counts, and judge your prediction
+    Predict {
+        /// The question; without it all are listed
+        question: Option<usize>,
+        /// Your prediction
+        value: Option<u64>,
     },
     /// Write the lists of puzzles in docs/learn again
     #[command(hide = true)]
@@ -102,6 +112,7 @@ fn run(command: Command) -> anyhow::Result<bool> {
                 std::thread::sleep(std::time::Duration::from_millis(300));
             }
         }
+        Command::Predict { question, value } => return predict(question, value),
         Command::Pages => {
             for path in text::pages()? {
                 let old = std::fs::read_to_string(&path)?;
@@ -170,6 +181,30 @@ fn check(
         }
     }
     Ok(all_right)
+}
+
+/// Shows a question, or judges a prediction.
+fn predict(question: Option<usize>, value: Option<u64>) -> anyhow::Result<bool> {
+    let Some(number) = question else {
+        for (i, question) in QUESTIONS.iter().enumerate() {
+            println!("{:2}  {}\n", i + 1, question.text);
+        }
+        println!("`cargo xtask learn predict 1 32` predicts 32 for the first.");
+        return Ok(true);
+    };
+    let question = number.checked_sub(1).and_then(|i| QUESTIONS.get(i));
+    let question = question
+        .with_context(|| format!("there is no question {number}; there are 1 to {}", QUESTIONS.len()))?;
+    println!("{}\n", question.text);
+    let Some(value) = value else {
+        println!("Predict it: cargo xtask learn predict {number} VALUE");
+        return Ok(true);
+    };
+    let counted = question.count(Ptx::new(ptx::build("predict")?)?)?;
+    let verdict = if counted == value { "right" } else { "not right" };
+    println!("{verdict}: the emulator counts {counted}, and you predicted {value}.\n{}", question.why);
+    println!("The kernel is `{}` in gpu-kernels/puzzles/src/predict.rs.", question.kernel);
+    Ok(counted == value)
 }
 
 /// The folder of what the judge keeps.

@@ -138,6 +138,9 @@ impl Text {
 
 /// The block of a page: the puzzles of a chapter, or all.
 fn block(texts: &[Text], chapter: &str) -> String {
+    if !texts.iter().any(|text| text.chapter.starts_with(chapter)) {
+        return "`cargo xtask learn predict` asks for numbers that the emulator counts, and judges your prediction.\n".to_owned();
+    }
     let mut block = String::from("| puzzle | what the kernel does | judge it |\n| --- | --- | --- |\n");
     for Text { number, name, line, .. } in texts.iter().filter(|text| text.chapter.starts_with(chapter)) {
         let _ = writeln!(block, "| {number:02} {name} | {line} | `cargo xtask learn check {number}` |");

@@ -35,7 +35,7 @@ pub unsafe fn matrix_add_by_rows(out: *mut f32, a: *const f32, b: *const f32, ro
 }
 
 // Wrong: no guard for the columns.
-// Says: elements; compare the index with the length
+// Says: elements; the column with the columns
 #[kernel]
 pub unsafe fn matrix_add_rows_only(out: *mut f32, a: *const f32, b: *const f32, rows: u32, cols: u32) {
     let at = thread::index_2d();

@@ -21,7 +21,7 @@ pub unsafe fn broadcast_swapped(out: *mut f32, left: *const f32, top: *const f32
 }
 
 // Wrong: one guard for both.
-// Says: elements; compare the index
+// Says: elements; the column with the columns
 #[kernel]
 pub unsafe fn broadcast_guard(out: *mut f32, left: *const f32, top: *const f32, rows: u32, cols: u32) {
     let at = thread::index_2d();

@@ -32,7 +32,7 @@ pub unsafe fn transpose_naive_copy(out: *mut f32, inp: *const f32, rows: u32, co
 }
 
 // Wrong: no guard for the rows.
-// Says: elements; compare the index with the length
+// Says: elements; compare the row with the rows
 #[kernel]
 pub unsafe fn transpose_naive_guard(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let at = thread::index_2d();

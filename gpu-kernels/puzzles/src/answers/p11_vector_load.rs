@@ -40,7 +40,7 @@ pub unsafe fn vector_load_no_rest(out: *mut f32, inp: *const f32, n: u32) {
 }
 
 // Wrong: a vector beyond the end.
-// Says: elements; compare the index with the length
+// Says: 16 bytes from inp[; compare the index of the last
 #[kernel]
 pub unsafe fn vector_load_beyond(out: *mut f32, inp: *const f32, n: u32) {
     let (first, n) = (4 * thread::index_1d() as usize, n as usize);

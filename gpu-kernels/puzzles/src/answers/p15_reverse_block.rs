@@ -43,7 +43,7 @@ pub unsafe fn reverse_block_in_if(data: *mut f32, n: u32) {
 }
 
 // Wrong: the last block is treated as whole.
-// Says: elements; compare the index
+// Says: elements; computed wrongly
 #[kernel]
 pub unsafe fn reverse_block_whole(data: *mut f32, n: u32) {
     let (i, n) = (thread::index_1d() as usize, n as usize);

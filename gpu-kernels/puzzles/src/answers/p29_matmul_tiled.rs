@@ -94,7 +94,7 @@ pub unsafe fn matmul_tiled_first_barrier(c: *mut f32, a: *const f32, b: *const f
 }
 
 // Wrong: no 0 beyond the end.
-// Says: elements; compare the index
+// Says: elements; compare the row with the rows
 #[kernel]
 pub unsafe fn matmul_tiled_edges(c: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let a_tile = shared_array![f32; 256];

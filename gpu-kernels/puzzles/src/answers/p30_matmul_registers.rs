@@ -148,7 +148,7 @@ pub unsafe fn matmul_registers_swapped(c: *mut f32, a: *const f32, b: *const f32
 }
 
 // Wrong: no guard for the last rows.
-// Says: elements; compare the index
+// Says: elements; compare the row with the rows
 #[kernel]
 pub unsafe fn matmul_registers_guard(c: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
     let a_tile = shared_array![f32; 32 * 16];

@@ -95,7 +95,7 @@ pub unsafe fn mma_tile_order(c: *mut f32, a: *const bf16, b: *const bf16, m: u32
 }
 
 // Wrong: warps beyond the last row.
-// Says: elements; compare the index
+// Says: elements; computed wrongly
 #[kernel(min_arch = 80)]
 pub unsafe fn mma_tile_guard(c: *mut f32, a: *const bf16, b: *const bf16, m: u32, n: u32, k: u32) {
     let warp = thread::index_1d() / 32;
