@@ -9,7 +9,7 @@ use cuda_builder::{Backend, Built, CudaBuilder, NvvmArch};
 
 use crate::progress::Downloads;
 use crate::report::{self, Module, Report};
-use crate::{checks, workspace};
+use crate::{checks, occupancy, workspace};
 
 /// `--arch all`: every GPU from Turing runs one of these, or its driver translates it.
 const ALL: [NvvmArch; 4] =
@@ -240,12 +240,15 @@ fn crate_folder(given: &Path) -> anyhow::Result<PathBuf> {
 }
 
 fn module(built: &cuda_builder::BuiltModule) -> anyhow::Result<Module> {
+    let ptx =
+        std::fs::read_to_string(&built.path).with_context(|| format!("reading {}", built.path.display()))?;
     let file = built.path.file_name().context("a PTX file has no name")?.to_string_lossy().into_owned();
     Ok(Module {
         arch: built.arch.to_string(),
         file,
         sha256: built.sha256.clone(),
         kernels: built.resources.clone(),
+        threads: occupancy::threads(&ptx),
     })
 }
 

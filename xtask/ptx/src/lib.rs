@@ -3,7 +3,8 @@
 
 pub mod build_ptx;
 mod checks;
+pub mod occupancy;
 mod progress;
 pub mod ptx;
-mod report;
+pub mod report;
 pub mod workspace;

@@ -9,6 +9,7 @@ use cuda_builder::ptxas::KernelResources;
 use serde::{Deserialize, Serialize};
 
 use crate::checks::Allowed;
+use crate::occupancy::{self, Occupancy};
 
 /// The report's name in the folder of the PTX files.
 pub const FILE: &str = "resources.json";
@@ -16,6 +17,7 @@ pub const FILE: &str = "resources.json";
 /// The whole report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
+    /// The PTX files.
     pub modules: Vec<Module>,
 }
 
@@ -28,16 +30,31 @@ pub struct Module {
     pub file: String,
     /// The file's hash.
     pub sha256: String,
+    /// The resources of its kernels.
     pub kernels: Vec<KernelResources>,
+    /// The threads per block of the kernels that state a maximum.
+    #[serde(default)]
+    pub threads: BTreeMap<String, u32>,
 }
 
 impl Module {
+    /// The occupancy of a kernel in blocks of its maximum of threads, without dynamic shared memory.
+    pub fn occupancy(&self, kernel: &KernelResources) -> Option<Occupancy> {
+        let threads = *self.threads.get(&kernel.kernel)?;
+        Some(occupancy::of(&self.arch, threads, kernel))
+    }
+
+    /// The names of its kernels.
     pub fn kernel_names(&self) -> impl Iterator<Item = &str> {
         self.kernels.iter().map(|kernel| kernel.kernel.as_str())
     }
 }
 
 impl Report {
+    /// Reads the report of an earlier build.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a report.
     pub fn read(path: &Path) -> anyhow::Result<Report> {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         serde_json::from_str(&text)
@@ -67,7 +84,8 @@ impl Report {
         counts
     }
 
-    /// The table: a line for each kernel and architecture.
+    /// The table: a line for each kernel and architecture. The last columns are the blocks on a multiprocessor, the share of
+    /// its warps, and what is used up first, for a kernel that states its threads per block.
     pub fn table(&self) -> String {
         let kernels = || self.modules.iter().flat_map(|module| &module.kernels);
         let width = kernels().map(|kernel| kernel.kernel.len()).max().unwrap_or(0).max("kernel".len());
@@ -75,8 +93,17 @@ impl Report {
         // Writing to a String cannot fail.
         let _ = writeln!(
             table,
-            "{:width$}  {:12} {:>9} {:>13} {:>6} {:>7} {:>9}",
-            "kernel", "architecture", "registers", "spilled st/ld", "stack", "shared", "constant"
+            "{:width$}  {:12} {:>9} {:>13} {:>6} {:>7} {:>9} {:>7} {:>7} {:>6}  limit",
+            "kernel",
+            "architecture",
+            "registers",
+            "spilled st/ld",
+            "stack",
+            "shared",
+            "constant",
+            "threads",
+            "blocks",
+            "warps"
         );
         let mut names: Vec<&str> = kernels().map(|kernel| kernel.kernel.as_str()).collect();
         names.sort_unstable();
@@ -87,9 +114,13 @@ impl Report {
                     continue;
                 };
                 let spills = format!("{}/{}", kernel.spill_stores, kernel.spill_loads);
+                let occupancy = module.occupancy(kernel).map_or_else(String::new, |occupancy| {
+                    let Occupancy { blocks, percent, limit } = occupancy;
+                    format!(" {:>7} {blocks:>7} {percent:>4} %  {limit}", module.threads[name])
+                });
                 let _ = writeln!(
                     table,
-                    "{name:width$}  {:12} {:>9} {spills:>13} {:>6} {:>7} {:>9}",
+                    "{name:width$}  {:12} {:>9} {spills:>13} {:>6} {:>7} {:>9}{occupancy}",
                     module.arch, kernel.registers, kernel.stack, kernel.shared, kernel.constant
                 );
             }
@@ -148,6 +179,7 @@ mod tests {
             file: "m.compute_90.ptx".to_owned(),
             sha256: "00".to_owned(),
             kernels: vec![kernel],
+            threads: [("k".to_owned(), 256)].into(),
         };
         Report { modules: vec![module] }
     }
@@ -192,6 +224,8 @@ mod tests {
     fn the_table_has_a_line_a_kernel() {
         let table = report(4).table();
         assert_eq!(table.lines().count(), 2);
-        assert!(table.lines().nth(1).unwrap().starts_with("k       compute_90"), "{table}");
+        let line = table.lines().nth(1).unwrap();
+        assert!(line.starts_with("k       compute_90"), "{table}");
+        assert!(line.ends_with(" 256       8  100 %  warps"), "{table}");
     }
 }

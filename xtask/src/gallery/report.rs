@@ -263,6 +263,7 @@ fn write_page(
     let file = format!("{name}.md");
     let page = pages.join(&file);
     let mut text = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
+    let has_resources = text.contains("<!-- resources -->");
     let mut put = |section: &str, words: &str| -> anyhow::Result<()> {
         text = with_section(&file, &text, section, words)?;
         Ok(())
@@ -285,6 +286,9 @@ fn write_page(
         let figures = results(&lesson, &title, pages)?;
         put(&more, &format!("{}\n{figures}", predictions::section(&lesson)))?;
         lessons.push(lesson);
+    }
+    if has_resources && let Some(table) = tables::resources(&lessons[0])? {
+        put("resources", &table)?;
     }
     let entries: Vec<&Entry> = lessons.iter().flat_map(|lesson| &lesson.entries).collect();
     if entries.iter().any(|entry| !entry.kernels.is_empty()) {

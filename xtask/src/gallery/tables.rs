@@ -2,10 +2,12 @@
 
 use ferrowarp_report::WarpCounts;
 use ferrowarp_report::gallery::{Counts, Entry};
+use xtask_ptx::report::Report;
 
 use super::page::Lesson;
 use crate::chart::{binary, number};
 use crate::report::{row, times};
+use crate::workspace;
 
 /// Replaces a time that has not been measured.
 const NOT_YET: &str = "not measured yet";
@@ -147,6 +149,41 @@ pub fn counts(entries: &[Entry]) -> Option<String> {
         }
         _ => Some(text + &same),
     }
+}
+
+/// The registers, spills and occupancy of a lesson's kernels for compute capability 9.0, as `cargo xtask build-ptx` reported it last; `None` if it has
+/// not run.
+///
+/// # Errors
+/// The report cannot be read.
+pub fn resources(lesson: &Lesson) -> anyhow::Result<Option<String>> {
+    let path = workspace::target().join("ptx/resources.json");
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let report = Report::read(&path)?;
+    let cells = ["kernel", "registers", "spilled bytes, stored and loaded", "blocks", "warps", "limited by"];
+    let mut text = header(&cells, 1);
+    let mut kernels: Vec<&String> = lesson.entries.iter().flat_map(|entry| &entry.kernels).collect();
+    kernels.sort();
+    kernels.dedup();
+    for name in kernels {
+        let modules = report.modules.iter().filter(|module| module.arch.starts_with("compute_90"));
+        for (module, kernel) in modules.flat_map(|of| of.kernels.iter().map(move |kernel| (of, kernel))) {
+            let Some(occupancy) = module.occupancy(kernel).filter(|_| kernel.kernel == *name) else {
+                continue;
+            };
+            text += &row(&[
+                format!("`{name}`"),
+                kernel.registers.to_string(),
+                format!("{} and {}", kernel.spill_stores, kernel.spill_loads),
+                occupancy.blocks.to_string(),
+                format!("{} %", occupancy.percent),
+                occupancy.limit.to_owned(),
+            ]);
+        }
+    }
+    Ok(Some(text))
 }
 
 /// From which problem on a rung is faster than another one: a sentence for each pair.

@@ -7,6 +7,7 @@
 //@ ptx(copy_offset_vec4): ld.global.v4 == 1, st.global.v4 == 1, ld.global.b32 == 1, .local == 0
 //@ ptx(copy_offset_vec4x4): ld.global.v4 == 4, st.global.v4 == 4, ld.global.b32 == 1, .local == 0
 //@ ptx(copy_stride_scalar): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
+//@ ptx(copy_stride_wrapped): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
 
 use cuda_std::mem::{load_global, store_global, u32x4};
 use cuda_std::{kernel, thread};
@@ -18,7 +19,9 @@ lesson! {
     "offset" = copy_offset_scalar[0]: "the first element lies so far from a boundary";
     "vec4" = copy_offset_vectors[0]: "from the first whole sector on, 16 bytes an access";
     "vec4x4" = copy_offset_vectors[1]: "four of them a thread, all read before the first is written";
-    "stride" = copy_stride_scalar[0]: "every so-many-th element is copied";
+    "stride" = copy_stride_scalar[0]: "elements a distance apart are copied";
+    "stride_far" = copy_stride_scalar[0]: "fewer elements, so that larger distances fit";
+    "stride_near" = copy_stride_wrapped[0]: "the same, around and around in a small array";
 }
 
 /// Elements of a sector.
@@ -99,6 +102,25 @@ pub unsafe fn copy_stride_scalar(out: *mut u32, inp: *const u32, len: u32, dista
     let i = thread::index_1d() as usize;
     if i < len as usize {
         let at = i * distance as usize;
+        // SAFETY: `at` lies in both, and only this thread writes the element.
+        unsafe { *out.add(at) = *inp.add(at) };
+    }
+}
+
+/// Copies element `i * distance` for `i` below `len`, in arrays of `8 * len` elements: past the end a thread goes on at the start,
+/// one sector further each time. So every sector is touched once.
+///
+/// Launched with at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as described; `len` is a power of two, and `distance` one of at least 8; both hold `8 * len` elements, and no
+/// other code uses the elements of `out`.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn copy_stride_wrapped(out: *mut u32, inp: *const u32, len: u32, distance: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        let (far, span) = (i * distance as usize, SECTOR * len as usize);
+        let at = (far & (span - 1)) + SECTOR * (far >> span.trailing_zeros());
         // SAFETY: `at` lies in both, and only this thread writes the element.
         unsafe { *out.add(at) = *inp.add(at) };
     }

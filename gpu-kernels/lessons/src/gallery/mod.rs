@@ -58,6 +58,7 @@ pub mod hierarchy;
 pub mod histogram;
 mod last_block;
 pub mod launch_bounds;
+pub mod launches;
 pub mod layout;
 pub mod matmul;
 pub mod occupancy;

@@ -13,7 +13,19 @@ pub(super) fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => (1 << 18, &[1, 2, 4, 8, 16, 32]),
         Scale::Gpu => (1 << 24, &[1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64]),
     };
-    each(RUNGS, distances, |rung, distance| trial(rung, len, distance))
+    // Strides of at least a sector, in arrays of up to 8 GiB.
+    let wide = match scale {
+        Scale::Tiny => 3..=3,
+        Scale::Edges | Scale::Count => 3..=6,
+        Scale::Laptop => 3..=8,
+        Scale::Gpu => 3..=12,
+    };
+    let wide: Vec<usize> = wide.map(|power| 1 << power).collect();
+    let (narrow, others) = RUNGS.split_at(4);
+    let mut trials = each(narrow, distances, |rung, distance| trial(rung, len, distance));
+    let few = (len / 32).next_power_of_two();
+    trials.extend(each(others, &wide, |rung, distance| trial(rung, few, distance)));
+    trials
 }
 
 /// The number of 32-byte sectors with the elements that a warp accesses from `first`, `step` apart.
@@ -33,11 +45,16 @@ fn whole_sectors(len: usize, first: usize) -> usize {
 }
 
 fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
-    let is_stride = rung.name == "stride";
-    let last = if is_stride { (len - 1) * distance } else { len - 1 + distance };
+    let is_stride = rung.name.starts_with("stride");
+    let last = match rung.name {
+        "stride_near" => 8 * len - 1,
+        "stride" | "stride_far" => (len - 1) * distance,
+        _ => len - 1 + distance,
+    };
     // Whole warps all begin at the same offset in a sector.
     let touched = match rung.name {
         "stride" => sectors(0, distance) * len.div_ceil(WARP),
+        "stride_far" | "stride_near" => len,
         "offset" => sectors(distance, 1) * len.div_ceil(WARP),
         _ => whole_sectors(len, distance),
     };
@@ -50,11 +67,12 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
             let (len, distance) = (len as u32, distance as u32);
             Arguments { out: p.of(out), inp: p.of(inp), len, distance }
         };
+        let distance = if rung.name == "stride_near" { 8 } else { distance };
         let oracle = move |_, i: usize| {
             let is_copied = if is_stride { i.is_multiple_of(distance) } else { i >= distance };
             Bound::exact(f64::from(if is_copied { word(i) } else { 7 }))
         };
-        // SAFETY: both arrays end with the last copied element; the grid is the kernel's for `len`.
+        // SAFETY: both arrays hold the last copied element; the grid is the kernel's for `len`.
         unsafe { arrays.launch(rung, (rung.kernel.config)(len), arguments, oracle) }
     })
 }

@@ -1,11 +1,8 @@
 //! Launch bounds: registers against warps.
 
-use gpu_kernels::gallery::launch_bounds::{Arguments, RUNGS};
+use gpu_kernels::gallery::launch_bounds::{Arguments, HALF, NUMBERS, RUNGS};
 
 use super::prelude::*;
-
-/// The numbers per thread.
-const NUMBERS: usize = 48;
 
 pub(super) fn trials(scale: Scale) -> Vec<Trial> {
     let (blocks, turns): (&[usize], usize) = match scale {
@@ -20,22 +17,37 @@ pub(super) fn trials(scale: Scale) -> Vec<Trial> {
 
 fn trial(rung: &'static Rung<Arguments>, blocks: usize, turns: usize) -> Trial {
     let threads = 256 * blocks;
-    let work = Work::of_bytes(4 * threads).with_sectors(0, threads / 8).with_divergent_branches(0);
+    let is_split = rung.name == "split";
+    let (launches, loads) = if is_split { (2, 2 * threads / 8) } else { (1, 0) };
+    let work = Work::of_bytes(4 * threads).with_sectors(loads, launches * threads / 8);
+    let work = work.with_divergent_branches(0);
     // A block has 8 warps.
     let warps = 8 * rung.kernel.meta.min_blocks;
     let words = format!("{blocks} blocks, {turns} iterations, room for {warps} of 64 warps");
     Trial::of_rung(rung, threads, words, work, move || {
         let mut arrays = Arrays::default();
-        let out = arrays.output("out", threads);
-        let arguments = move |p: &Placed| Arguments { out: p.of(out), turns: turns as u32 };
-        let oracle = move |_, i| {
-            let mut x: Vec<u64> = (i..i + NUMBERS).map(|x| x as u64).collect();
-            for k in (0..turns).flat_map(|_| 0..NUMBERS) {
-                x[k] = (x[k] * 1_664_525 + x[(k + 1) % NUMBERS]) % (1 << 32);
-            }
-            Bound::exact((x.iter().sum::<u64>() % (1 << 32)) as f64)
+        let out =
+            if is_split { arrays.changed("out", vec![0; threads]) } else { arrays.output("out", threads) };
+        let launch = move |on: &dyn Launcher, p: &Placed| {
+            (0..launches).try_for_each(|half| {
+                let arguments =
+                    Arguments { out: p.of(out), turns: turns as u32, first: (half * HALF) as u32 };
+                // SAFETY: `out` has one element per thread.
+                unsafe { (rung.kernel.launch)(on, (rung.kernel.config)(threads), arguments) }
+            })
         };
-        // SAFETY: `out` has one element per thread.
-        unsafe { arrays.launch(rung, (rung.kernel.config)(threads), arguments, oracle) }
+        let oracle = move |_, i| {
+            let count = NUMBERS / launches;
+            let ring = |first: usize| {
+                let mut x: Vec<u64> = (first..first + count).map(|x| x as u64).collect();
+                for k in (0..turns).flat_map(|_| 0..count) {
+                    x[k] = (x[k] * 1_664_525 + x[(k + 1) % count]) % (1 << 32);
+                }
+                x.iter().sum::<u64>()
+            };
+            let sum: u64 = (0..launches).map(|half| ring(i + half * HALF)).sum();
+            Bound::exact((sum % (1 << 32)) as f64)
+        };
+        Problem::new(arrays, launch, oracle)
     })
 }

@@ -1,6 +1,7 @@
 //! The lessons of the gallery: one table of trials for tests, benches, pictures and pages. A lesson's axes, pictures and
 //! predicted times are in a file next to its page in `docs/gallery`.
 
+mod allocations;
 mod bank_conflicts;
 mod block_order;
 mod constant;
@@ -18,6 +19,7 @@ mod hierarchy_rates;
 mod hierarchy_rows;
 mod histogram;
 mod launch_bounds;
+mod launches;
 mod layout;
 mod matmul;
 mod numbers;
@@ -66,10 +68,10 @@ macro_rules! lessons {
 
 /// Every lesson.
 pub const LESSONS: &[Lesson] = lessons![
-    vector_add overtake copy_offset hierarchy hierarchy_rates hierarchy_rows hierarchy_l1 layout constant grey fusion recompute relu reduce dot bank_conflicts transpose
-    register_arrays warps warp_masks divergence occupancy launch_bounds peaks csv matmul transfers overlap unified
-    block_order scan stencil histogram groups parallelism
-    hiding
+    vector_add overtake launches copy_offset hierarchy hierarchy_rates hierarchy_rows hierarchy_l1 layout constant
+    grey fusion recompute relu reduce dot bank_conflicts transpose register_arrays warps warp_masks divergence
+    occupancy launch_bounds peaks csv matmul transfers allocations overlap unified block_order scan stencil
+    histogram groups parallelism hiding
 ];
 
 /// A lesson: rungs that run on the same problems.

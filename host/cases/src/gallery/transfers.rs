@@ -14,10 +14,15 @@ type Copies = fn(&Device, usize, usize) -> Result<Timed>;
 const RUNGS: &[(&str, &str, Copies)] = &[
     ("upload_pageable", "to the device, from ordinary memory", upload_pageable),
     ("upload_pinned", "to the device, from page-locked memory", upload_pinned),
+    ("pieces_pageable", "to the device, from ordinary memory, 4 KiB per call", pieces_pageable),
+    ("pieces_pinned", "to the device, from page-locked memory, 4 KiB per call, one wait", pieces_pinned),
     ("download_pageable", "from the device, to ordinary memory", download_pageable),
     ("download_pinned", "from the device, to page-locked memory", download_pinned),
     ("link", "what the link's generation and width allow, by nvidia-smi", link),
 ];
+
+/// Bytes of a piece.
+const PIECE: usize = 4096;
 
 /// Sizes in powers of four, from 4 KiB.
 fn sizes(count: u32) -> Vec<usize> {
@@ -33,16 +38,23 @@ pub(super) fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Gpu => sizes(10),
     };
     let trial = |&(rung, idea, copies): &'static (&str, &str, Copies), bytes: usize| {
-        let words = match bytes {
-            0..1024 => format!("{bytes} bytes"),
-            1024..1_048_576 => format!("{} KiB", bytes >> 10),
-            _ => format!("{} MiB", bytes >> 20),
-        };
-        Trial::of_host((rung, idea), bytes, words, Work::of_bytes(bytes), move |device, runs| {
+        Trial::of_host((rung, idea), bytes, in_bytes(bytes), Work::of_bytes(bytes), move |device, runs| {
             copies(device, bytes, runs)
         })
     };
-    each(RUNGS, &sizes, trial)
+    let mut trials = each(RUNGS, &sizes, trial);
+    // At most 1024 pieces.
+    trials.retain(|trial| !trial.rung.starts_with("pieces") || trial.at <= (1024 * PIECE) as f64);
+    trials
+}
+
+/// A size in words.
+pub(super) fn in_bytes(bytes: usize) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} bytes"),
+        1024..1_048_576 => format!("{} KiB", bytes >> 10),
+        _ => format!("{} MiB", bytes >> 20),
+    }
 }
 
 /// Words of a block that a core fills or compares.
@@ -67,12 +79,24 @@ pub(super) fn timed(runs: usize, mut run: impl FnMut() -> Result<Duration>) -> R
 }
 
 fn upload_pageable(device: &Device, bytes: usize, runs: usize) -> Result<Timed> {
+    from_pageable(device, bytes, bytes, runs)
+}
+
+fn pieces_pageable(device: &Device, bytes: usize, runs: usize) -> Result<Timed> {
+    from_pageable(device, bytes, PIECE, runs)
+}
+
+/// Uploads in pieces of `piece` bytes. Every call waits for its copy.
+fn from_pageable(device: &Device, bytes: usize, piece: usize, runs: usize) -> Result<Timed> {
     let mut host = vec![0u32; bytes / 4];
     fill(&mut host, 1);
     let mut buffer = device.alloc_zeroed::<u32>(host.len())?;
     let times = timed(runs, || {
         let start = Instant::now();
-        buffer.copy_from(&host)?;
+        for (i, from) in host.chunks(piece / 4).enumerate() {
+            let first = i * (piece / 4);
+            buffer.view_mut(first..first + from.len())?.copy_from(from)?;
+        }
         Ok(start.elapsed())
     })?;
     check(&buffer.to_vec()?, 1)?;
@@ -80,14 +104,37 @@ fn upload_pageable(device: &Device, bytes: usize, runs: usize) -> Result<Timed> 
 }
 
 fn upload_pinned(device: &Device, bytes: usize, runs: usize) -> Result<Timed> {
-    let mut host = device.alloc_pinned::<u32>(bytes / 4)?;
-    fill(&mut host, 2);
-    let mut buffer = device.alloc_zeroed::<u32>(host.len())?;
-    let (stream, mut host) = (device.stream()?, Some(host));
+    from_pinned(device, bytes, bytes, runs)
+}
+
+fn pieces_pinned(device: &Device, bytes: usize, runs: usize) -> Result<Timed> {
+    from_pinned(device, bytes, PIECE, runs)
+}
+
+/// Uploads in pieces of `piece` bytes, all of which are queued before the wait for the first.
+fn from_pinned(device: &Device, bytes: usize, piece: usize, runs: usize) -> Result<Timed> {
+    let (len, each) = (bytes / 4, piece / 4);
+    let mut words = vec![0; len];
+    fill(&mut words, 2);
+    let mut host = Vec::new();
+    for words in words.chunks(each) {
+        let mut pinned = device.alloc_pinned::<u32>(words.len())?;
+        pinned.copy_from_slice(words);
+        host.push(pinned);
+    }
+    let mut buffer = device.alloc_zeroed::<u32>(len)?;
+    let stream = device.stream()?;
     let times = timed(runs, || {
-        let Some(from) = host.take() else { unreachable!("each run gives it back") };
-        let start = Instant::now();
-        host = Some(stream.upload(from, &mut buffer)?.wait()?);
+        let (start, mut first) = (Instant::now(), 0);
+        let mut copies = Vec::with_capacity(host.len());
+        for from in host.drain(..) {
+            let end = first + from.len();
+            copies.push(stream.upload(from, buffer.view_mut(first..end)?)?);
+            first = end;
+        }
+        for copy in copies {
+            host.push(copy.wait()?);
+        }
         Ok(start.elapsed())
     })?;
     check(&buffer.to_vec()?, 2)?;
