@@ -2,7 +2,6 @@
 //! kernels are in the package `xtask-ptx`, which `cargo xtask` starts first.
 
 mod bundle;
-mod chart;
 mod checks;
 mod gallery;
 mod learn;
@@ -17,6 +16,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use ferrowarp_report::chart;
 use xtask_ptx::{build_ptx, ptx};
 
 /// Developer commands of the workspace.

@@ -1,5 +1,6 @@
 //! The shared parts of the programs: output files, lines, progress, metrics, plots, errors, and their thread pool.
 
+pub mod chart;
 mod digit;
 mod exit;
 pub mod gallery;
@@ -49,9 +50,17 @@ pub enum ReportError {
     #[error("there is no step to draw; train at least one")]
     NoSpans,
     /// Drawing failed.
-    #[error("could not draw the plot: {message}")]
+    #[error("drawing the chart {title:?} failed: {message}")]
     Draw {
-        /// The drawing library's message.
+        /// The chart's title.
+        title: String,
+        /// The reason.
         message: String,
     },
+}
+
+impl ReportError {
+    fn draw(title: &str, error: &dyn std::fmt::Display) -> Self {
+        Self::Draw { title: title.to_owned(), message: error.to_string() }
+    }
 }

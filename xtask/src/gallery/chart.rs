@@ -30,7 +30,7 @@ pub fn draw(lesson: &Lesson, title: &str) -> anyhow::Result<Option<String>> {
     }
     let title = lesson.finding().unwrap_or_else(|_| title.to_owned());
     let columns = lesson.page.columns.unwrap_or(1);
-    Chart { title, subtitle: lesson.whence.clone(), columns, panels }.svg().map(Some)
+    Ok(Some(Chart { title, subtitle: lesson.whence.clone(), columns, panels }.svg()?))
 }
 
 /// The panel; `None` if nothing in it was measured.

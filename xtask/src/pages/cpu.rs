@@ -6,7 +6,6 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::chart;
 use crate::pages::training;
 use crate::report::{Run, Timed, update_page};
 use crate::workspace::{self, median, output};
@@ -135,12 +134,9 @@ impl Measured {
         let (root, metrics) = (workspace::root(), workspace::target().join("measure.jsonl"));
         let mut command = Command::new(trainer);
         command.current_dir(root).args(["--device", "cpu", "--epochs", &self.epochs.to_string()]);
-        let plot = root.join("docs/mnist-cpu.svg");
-        command.arg("--metrics").arg(&metrics).arg("--plot").arg(&plot);
+        command.arg("--metrics").arg(&metrics).arg("--plot").arg(root.join("docs/mnist-cpu.svg"));
         // The reader's checkout is elsewhere.
         let transcript = output(&mut command)?.replace(&format!("{}/", root.display()), "");
-        let svg = std::fs::read_to_string(&plot).context("reading the plot of the run")?;
-        workspace::write(&plot, &chart::themed(&svg))?;
         let lines = std::fs::read_to_string(&metrics).context("reading the metrics of the run")?;
         let lines = lines.lines().map(serde_json::from_str);
         let epochs: Vec<ferrowarp_report::EpochRecord> =

@@ -243,5 +243,5 @@ fn chart(results: &Results) -> anyhow::Result<String> {
     });
     let panels = [squares("bf16"), rungs, squares("f32")].into_iter().flatten().collect();
     let title = title.unwrap_or_else(|| "TFLOP/s of square matrices".to_owned());
-    Chart { title, subtitle: results.subtitle(""), columns: 1, panels }.svg()
+    Ok(Chart { title, subtitle: results.subtitle(""), columns: 1, panels }.svg()?)
 }

@@ -330,7 +330,7 @@ fn widths(results: &Results) -> anyhow::Result<String> {
     });
     let title = title.unwrap_or_else(|| "GB/s of softmax against the width of its rows".to_owned());
     let panels = [rungs, peers].into_iter().flatten().collect();
-    Chart { title, subtitle: results.subtitle("f32, 4096 rows; "), columns: 1, panels }.svg()
+    Ok(Chart { title, subtitle: results.subtitle("f32, 4096 rows; "), columns: 1, panels }.svg()?)
 }
 
 /// GB/s at other numbers of rows and at odd widths; not at one token's logits, where latency dominates.
@@ -344,5 +344,5 @@ fn shapes(results: &Results) -> anyhow::Result<String> {
     let won = leads.iter().filter(|lead| **lead >= 1.0).count();
     let title = format!("Softmax is faster than every peer at {won} of {} shapes and types", leads.len());
     let subtitle = results.subtitle("wide, narrow and odd rows, cold L2; ");
-    Chart { title, subtitle, columns: 2, panels }.svg()
+    Ok(Chart { title, subtitle, columns: 2, panels }.svg()?)
 }

@@ -232,7 +232,7 @@ pub fn picture(traced: &Traced, all: &[Traced]) -> anyhow::Result<String> {
         "The first steps of epoch {epoch} in batches of {USUAL}, precision {precision}; {machine}, commit {}, {date}",
         short_commit(commit)
     );
-    Chart { title, subtitle, columns: 1, panels }.svg()
+    Ok(Chart { title, subtitle, columns: 1, panels }.svg()?)
 }
 
 /// The sections of the ladder's page, next to the figures of a bench run.

@@ -299,5 +299,5 @@ fn chart(results: &Results) -> anyhow::Result<String> {
         _ => "The time of an epoch".to_owned(),
     };
     let panels: Vec<Panel> = panels.collect();
-    Chart { title, subtitle: results.subtitle("60000 images; "), columns: 1, panels }.svg()
+    Ok(Chart { title, subtitle: results.subtitle("60000 images; "), columns: 1, panels }.svg()?)
 }

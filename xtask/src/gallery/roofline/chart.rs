@@ -81,5 +81,5 @@ pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
     lines.guides = guides;
     lines.notes = notes.collect();
     lines.size = (1040, 600);
-    Chart::of(title, subtitle, Panel::Lines(lines)).svg().map(Some)
+    Ok(Some(Chart::of(title, subtitle, Panel::Lines(lines)).svg()?))
 }

@@ -11,9 +11,13 @@ use super::frame::{Frame, MARK, ROOF, dashed, pixel};
 pub struct Lines {
     /// The caption, if the chart has several panels; else empty.
     pub caption: String,
+    /// The axis of the quantity.
     pub x: Axis,
+    /// The axis of the values.
     pub y: Axis,
+    /// The contestants.
     pub series: Vec<Series>,
+    /// Roofs and predictions.
     pub guides: Vec<Guide>,
     /// Words at single points.
     pub notes: Vec<Note>,
@@ -23,7 +27,9 @@ pub struct Lines {
 
 /// One contestant.
 pub struct Series {
+    /// Its name, at the end of its line.
     pub name: String,
+    /// Its family.
     pub family: Family,
     /// In any order.
     pub points: Vec<(f64, f64)>,
@@ -47,16 +53,20 @@ pub enum Guide {
 
 /// Words at a point.
 pub struct Note {
+    /// The point.
     pub at: (f64, f64),
+    /// What the point is.
     pub words: String,
 }
 
 impl Series {
+    /// Creates a series whose points are joined.
     pub fn new(name: impl Into<String>, family: Family, points: Vec<(f64, f64)>) -> Self {
         let (name, predicted) = (name.into(), Vec::new());
         Self { name, family, points, is_bold: false, is_joined: true, predicted }
     }
 
+    /// Without lines between the points.
     pub fn unjoined(self) -> Self {
         Self { is_joined: false, ..self }
     }
@@ -112,7 +122,7 @@ impl Lines {
         let xs: Vec<f64> = points().map(|point| point.0).collect();
         let ys = points().chain(guides.iter().flat_map(|(_, points, _)| points.clone())).map(|point| point.1);
         let ys: Vec<f64> = ys.chain(predicted.map(|one| one.value)).collect();
-        let y = Ruler::new(self.y.scale, &ys, 0.06, true, 9)?;
+        let y = Ruler::new(self.y.scale, &ys, 0.06, self.y.is_from_zero, 9)?;
         let widest = y.ticks.iter().map(|&tick| width_of(&(self.y.format)(tick), TEXT)).max().unwrap_or(0);
         let left = 38 + widest;
         let mut x = Ruler::new(self.x.scale, &xs, 0.02, false, 9)?;

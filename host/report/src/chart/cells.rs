@@ -14,6 +14,7 @@ pub struct Cells {
     pub caption: String,
     /// The name of a column: "lane".
     pub across: String,
+    /// The number of columns.
     pub columns: usize,
     /// From the top: the name of a row, and its cells. A row may have no name.
     pub rows: Vec<(String, Vec<Cell>)>,
@@ -28,7 +29,9 @@ pub struct Cells {
 /// A filled cell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
+    /// Its column.
     pub column: usize,
+    /// Its fill.
     pub tone: Tone,
     /// A number or a letter in it.
     pub words: String,
@@ -41,7 +44,9 @@ pub enum Tone {
     Main,
     /// The same for another warp, or in another step.
     Second,
+    /// A third one.
     Third,
+    /// A fourth one.
     Fourth,
     /// Takes part without being used.
     Pale,
@@ -69,6 +74,7 @@ impl Tone {
 }
 
 impl Cell {
+    /// Creates a cell.
     pub fn new(column: usize, tone: Tone, words: impl Into<String>) -> Self {
         Self { column, tone, words: words.into() }
     }

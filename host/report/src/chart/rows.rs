@@ -33,8 +33,11 @@ pub struct Bars {
 
 /// One bar, or one dot on a logarithmic axis. Its name is next to it, so a colour only shows its family.
 pub struct Bar {
+    /// The name on its left.
     pub name: String,
+    /// Its family.
     pub family: Family,
+    /// Where it ends.
     pub value: f64,
     /// The label at its end.
     pub words: String,
@@ -46,6 +49,7 @@ pub struct Bar {
 pub struct Dots {
     /// The caption, if the chart has several panels; else empty.
     pub caption: String,
+    /// The measured quantity.
     pub axis: Axis,
     /// The contenders; the first of ours is drawn larger.
     pub contestants: Vec<(String, Family)>,
@@ -59,7 +63,9 @@ pub struct Dots {
 
 /// One item, with a value for each contender that was measured.
 pub struct Row {
+    /// The name on its left.
     pub name: String,
+    /// A value for each contender, if measured.
     pub values: Vec<Option<f64>>,
 }
 
@@ -67,12 +73,13 @@ pub struct Row {
 pub struct Spans {
     /// The caption, if the chart has several panels; else empty.
     pub caption: String,
+    /// The axis of time.
     pub axis: Axis,
     /// The end of the axis, if later than the last span; diagrams to compare share it.
     pub until: Option<f64>,
     /// From the top: the name of a row, and its spans.
     pub rows: Vec<(String, Vec<Span>)>,
-    /// The names of the groups; each has a colour.
+    /// The names of the groups, which a key explains unless they are empty; each has a colour.
     pub groups: Vec<String>,
     /// Pixels.
     pub width: u32,
@@ -80,7 +87,9 @@ pub struct Spans {
 
 /// The start and end of something that ran.
 pub struct Span {
+    /// When it started.
     pub from: f64,
+    /// When it ended.
     pub to: f64,
     /// Its group.
     pub group: usize,
@@ -183,6 +192,7 @@ impl Rows<'_> {
 }
 
 impl Bars {
+    /// Creates a diagram without caption and roofs.
     pub fn new(axis: Axis, bars: Vec<Bar>) -> Self {
         Self { caption: String::new(), axis, bars, roofs: vec![], also: vec![], width: 960 }
     }
@@ -295,7 +305,10 @@ impl Spans {
             caption: &self.caption,
             axis: &self.axis,
             names: self.rows.iter().map(|(name, _)| name.as_str()).collect(),
-            key: key.filter(|(group, _)| is_drawn(*group)).map(|(_, name)| name).collect(),
+            key: key
+                .filter(|(group, (name, _))| !name.is_empty() && is_drawn(*group))
+                .map(|(_, name)| name)
+                .collect(),
             roofs: &[],
             strokes: String::new(),
             width: self.width as i32,

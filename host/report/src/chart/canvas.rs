@@ -20,6 +20,7 @@ const SIZE: f64 = 1.24;
 /// A predicted value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Predicted {
+    /// The value, in the unit of the axis.
     pub value: f64,
     /// Whether it follows from what another item measured.
     pub is_relative: bool,

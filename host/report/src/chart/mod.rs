@@ -23,16 +23,18 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use anyhow::anyhow;
 use plotters::prelude::*;
 
 pub use axis::{Axis, Scale, binary, number};
 pub use canvas::Predicted;
 use canvas::{Canvas, Drawn, FAINT, Place, text, wrapped};
 pub use cells::{Cell, Cells, Tone};
-pub use colour::{Family, themed};
+pub use colour::Family;
+use colour::themed;
 pub use lines::{Guide, Lines, Note, Series};
 pub use rows::{Bar, Bars, Dots, Row, Span, Spans};
+
+use crate::ReportError;
 
 /// A picture: a title, a line below it, and panels.
 pub struct Chart {
@@ -74,9 +76,9 @@ impl Chart {
     ///
     /// # Errors
     /// There is no panel, a panel has no values, or its axis cannot show a value.
-    pub fn svg(&self) -> anyhow::Result<String> {
+    pub fn svg(&self) -> Result<String, ReportError> {
         let mut svg = String::new();
-        self.draw(&mut svg).map_err(|error| anyhow!("drawing the chart {:?} failed: {error}", self.title))?;
+        self.draw(&mut svg).map_err(|error| ReportError::draw(&self.title, &*error))?;
         Ok(themed(&svg))
     }
 

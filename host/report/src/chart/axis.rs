@@ -12,9 +12,12 @@ use super::canvas::{TEXT, width_of};
 pub struct Axis {
     /// Quantity and unit: "useful GB/s", "columns".
     pub label: String,
+    /// How values are distributed along it.
     pub scale: Scale,
     /// Formats a tick's value.
     pub format: fn(f64) -> String,
+    /// Whether a linear axis begins at 0.
+    pub is_from_zero: bool,
 }
 
 /// The distribution of values along an axis.
@@ -22,19 +25,24 @@ pub struct Axis {
 pub enum Scale {
     /// Logarithmic if the values are positive and span more than one decade, else linear.
     Auto,
+    /// Equal distances are equal differences.
     Linear,
+    /// Equal distances are equal ratios.
     Log,
 }
 
 impl Axis {
+    /// Creates an axis with this label; its scale depends on the values.
     pub fn new(label: impl Into<String>) -> Self {
-        Self { label: label.into(), scale: Scale::Auto, format: number }
+        Self { label: label.into(), scale: Scale::Auto, format: number, is_from_zero: true }
     }
 
+    /// With this scale.
     pub fn scale(self, scale: Scale) -> Self {
         Self { scale, ..self }
     }
 
+    /// With this format of its ticks.
     pub fn format(self, format: fn(f64) -> String) -> Self {
         Self { format, ..self }
     }
