@@ -23,6 +23,8 @@
 //@ ptx(peaks_f32_8): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_own_1): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_f64_8): fma.rn.f64 == 256, .local == 0, ld.global == 0, st.global == 1
+//@ ptx(peaks_i32_8): mad.lo.s32 >= 64, .local == 0, st.global == 1
+//@ ptx(peaks_i64_8): mad.lo.s64 >= 32, .local == 0, st.global == 1
 //@ ptx(peaks_ex2_8): ex2.approx.ftz.f32 >= 64, .local == 0, st.global == 1
 //@ ptx(peaks_rsqrt_8): rsqrt.approx.ftz.f32 == 256, .local == 0, st.global == 1
 //@ ptx(peaks_cos_8): cos.approx.ftz.f32 == 256, .local == 0, st.global == 1
@@ -82,7 +84,7 @@ pub enum What {
     F64,
     /// `x * x + x`.
     Own,
-    /// `x * MULTIPLIER + 1`, modulo 2^32.
+    /// `x * x + INCREMENT`, modulo 2^32.
     I32,
     /// The same modulo 2^64.
     I64,
@@ -110,8 +112,9 @@ pub const OPERATIONS: usize = 256;
 /// Consecutive operations of a chain in the inner loop.
 const STEPS: usize = 32;
 
-/// The factor of integer multiply-adds.
-pub const MULTIPLIER: u64 = 6_364_136_223_846_793_005;
+/// The summand of integer multiply-adds; for 32 bits its lower half. They multiply a number by itself, because the compiler
+/// would make one multiply-add of many with a constant factor.
+pub const INCREMENT: u64 = 6_364_136_223_846_793_005;
 
 /// What is added to a quotient, so that the numbers stay large; for 32 bits its lower half.
 pub const DIVIDEND: u64 = 0xf1ea_5eed_f00d_cafe;
@@ -215,8 +218,8 @@ operations! {
     F32: f32, OPERATIONS, |n| n as f32 / 4.0, |x, factor, summand| x.mul_add(factor, summand);
     F64: f64, OPERATIONS, |n| f64::from(n) / 4.0, |x, factor, summand| x.mul_add(factor.into(), summand.into());
     Own: f32, OPERATIONS, |n| n as f32 / -8.0, |x, _, _| x.mul_add(x, x);
-    I32: u32, OPERATIONS, u32::from, |x, _, _| x.wrapping_mul(MULTIPLIER as u32).wrapping_add(1);
-    I64: u64, OPERATIONS, u64::from, |x, _, _| x.wrapping_mul(MULTIPLIER).wrapping_add(1);
+    I32: u32, OPERATIONS, u32::from, |x, _, _| x.wrapping_mul(x).wrapping_add(INCREMENT as u32);
+    I64: u64, OPERATIONS, u64::from, |x, _, _| x.wrapping_mul(x).wrapping_add(INCREMENT);
     DivideI32: u32, OPERATIONS / 8, u32::from, |x, factor, _| (x / divisor(factor)).wrapping_add(DIVIDEND as u32);
     DivideI64: u64, OPERATIONS / 8, u64::from, |x, factor, _| (x / u64::from(divisor(factor))).wrapping_add(DIVIDEND);
     Ex2: f32, OPERATIONS, |n| n as f32 / 4.0, |x, _, _| ex2_approx_ftz(-x);

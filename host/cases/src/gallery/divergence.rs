@@ -7,6 +7,9 @@ use gpu_kernels::gallery::divergence::{Arguments, CHAIN, GUARDED, RUNGS, TABLE};
 
 use super::prelude::*;
 
+/// Threads of the largest launch whose branches are predicted.
+const COUNTED: usize = 1 << 15;
+
 /// A launch: its blocks, the threads of each, and the iterations.
 #[derive(Clone, Copy)]
 struct Size {
@@ -107,7 +110,10 @@ fn trial(rung: &'static Rung<Arguments, ()>, size: Size, ways: usize) -> Trial {
     if rung.name == "if_load" {
         work = Work::of_bytes(4 * threads);
     }
-    let work = work.with_divergent_branches(divergent(rung.name, size, ways));
+    // Larger launches are not counted.
+    if threads <= COUNTED {
+        work = work.with_divergent_branches(divergent(rung.name, size, ways));
+    }
     let words = format!("{ways} branches, {turns} iterations");
     Trial::of_rung(rung, ways, words, work, move || {
         let mut arrays = Arrays::default();

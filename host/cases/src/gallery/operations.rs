@@ -3,7 +3,9 @@
 use cuda_std::half::bf16;
 use ferrowarp::matmul::Matmul;
 use ferrowarp::{Error, Softmax, Tensor};
+use gpu_kernels::gallery::peaks::What;
 
+use super::peaks::peak;
 use super::prelude::*;
 use crate::compare::compare;
 
@@ -86,7 +88,7 @@ fn product(
     let work = Work::of_bytes(2 * (m * k + n * k + m * n)).with_flop(2 * m * n * k);
     // The extent that differs.
     let at = if m == k { m } else { n };
-    Trial::of_host(name, at, format!("{m} x {n} x {k}"), work, move |device, samples| {
+    let trial = Trial::of_host(name, at, format!("{m} x {n} x {k}"), work, move |device, samples| {
         let [x, y] = [(m, 1), (n, 2)].map(|(rows, seed)| data.elements(rows * pitch, seed));
         let (a, b) = (device.tensor(&x, [m, pitch])?, device.tensor(&y, [n, pitch])?);
         let mut out = Tensor::<bf16>::zeros(device, [m, n])?;
@@ -101,7 +103,8 @@ fn product(
         };
         check(&out, of)?;
         Ok(Timed::Samples(times))
-    })
+    });
+    trial.with_peak(|device| peak(device, usize::MAX, What::Wgmma))
 }
 
 /// The softmax of a matrix.

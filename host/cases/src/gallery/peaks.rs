@@ -3,7 +3,7 @@
 mod cpu;
 
 use gpu_kernels::gallery::peaks::{
-    Arguments, Chains, DIVIDEND, MULTIPLIER, RUNGS, What, divisor, tensor_element,
+    Arguments, Chains, DIVIDEND, INCREMENT, RUNGS, What, divisor, tensor_element,
 };
 
 use super::prelude::*;
@@ -106,8 +106,8 @@ fn sums(Chains { what, chains, .. }: Chains, times: usize, map: Map) -> Sums {
             let end = |n: usize| (0..times).fold(n as f32 / -8.0, |x, _| x.mul_add(x, x));
             of_ends(std::array::from_fn(|n| exactly(end(n).into())), 0.0)
         }
-        What::I32 => integers(&|x| (x * (MULTIPLIER & low) + 1) & low),
-        What::I64 => integers(&|x| x.wrapping_mul(MULTIPLIER).wrapping_add(1)),
+        What::I32 => integers(&|x| x.wrapping_mul(x).wrapping_add(INCREMENT) & low),
+        What::I64 => integers(&|x| x.wrapping_mul(x).wrapping_add(INCREMENT)),
         What::DivideI32 => integers(&|x| (x / divisor + (DIVIDEND & low)) & low),
         What::DivideI64 => integers(&|x| (x / divisor).wrapping_add(DIVIDEND)),
         What::Ex2 => repeated(|n| n / 4.0, |x| (-x).exp2()),
@@ -167,7 +167,7 @@ fn operations(what: What) -> usize {
 
 /// The maximum operations per second at the device's clock, for `blocks` blocks; `None` for a CPU, and where no document
 /// says it.
-fn peak(device: &Device, blocks: usize, what: What) -> Option<f64> {
+pub(super) fn peak(device: &Device, blocks: usize, what: What) -> Option<f64> {
     let peaks = device.peaks().ok()??;
     let multiprocessors = device.multiprocessors();
     let busy = blocks.min(multiprocessors) as f64 / multiprocessors as f64;

@@ -4,7 +4,7 @@ use super::{FAMILIES, Point, Roofs};
 use crate::chart::{Axis, Chart, Family, Guide, Lines, Note, Panel, Scale, Series, number};
 
 /// Operations per byte at which the roofs begin and end.
-const RANGE: (f64, f64) = (0.03, 2048.0);
+const RANGE: (f64, f64) = (0.03, 8192.0);
 
 /// Kernels with names at their points.
 const NAMED: [&str; 9] = [
