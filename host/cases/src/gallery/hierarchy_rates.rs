@@ -14,8 +14,8 @@ use super::unified::or_lacking;
 /// Threads of a block.
 const BLOCK: usize = 256;
 
-/// Launches of a copy per run.
-const COPIES: u32 = 32;
+/// Launches of a copy per run, at least.
+const COPIES: usize = 32;
 
 /// Where the vectors lie.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -171,29 +171,35 @@ impl Read {
 /// A copy from one half of `bytes` bytes to the other.
 fn copy(name: (&'static str, &'static str), bytes: usize, is_cold: bool) -> Trial {
     let len = bytes / 8;
-    let words = format!("{len} elements, {COPIES} copies");
-    Trial::of_host(name, bytes, words, Work::of_bytes(bytes).with_memory_bytes(0), move |device, runs| {
-        // Sets that together are several times as large as L2.
-        let cached = device.l2_bytes()?.filter(|_| is_cold).unwrap_or(0);
-        let sets = (4 * cached).div_ceil(bytes).clamp(1, COPIES as usize);
-        let inp = elements(len, word);
-        let pairs = (0..sets).map(|_| Ok((device.alloc_zeroed::<u32>(len)?, device.upload(&inp)?)));
-        let pairs = pairs.collect::<Result<Vec<_>>>()?;
-        let rung: &Rung<copy_offset::Arguments, Grid> = &copy_offset::RUNGS[1];
-        let on = device.clone();
-        let mut graph = device.record(pairs, move |_, pairs| {
-            (0..COPIES as usize).try_for_each(|i| {
-                let (out, inp) = &mut pairs[i % sets];
-                let (out, inp) = (RawBuffer::written(out), RawBuffer::slice(&*inp));
-                let arguments = copy_offset::Arguments { out, inp, len: len as u32, distance: 0 };
-                // SAFETY: both have `len` elements, and the grid is the kernel's for that many.
-                unsafe { (rung.kernel.launch)(&on, (rung.kernel.config)(len), arguments) }
-            })
-        })?;
-        let times = timed(runs, || Ok(device.time(|| graph.launch())?.1 / COPIES))?;
-        for (out, _) in graph.into_state() {
-            ensure!(out.to_vec()? == inp, "the copy differs from its source");
-        }
-        Ok(times)
-    })
+    Trial::of_host(
+        name,
+        bytes,
+        format!("{len} elements"),
+        Work::of_bytes(bytes).with_memory_bytes(0),
+        move |device, runs| {
+            // Sets that together are several times as large as L2.
+            let cached = device.l2_bytes()?.filter(|_| is_cold).unwrap_or(0);
+            let sets = (4 * cached).div_ceil(bytes).max(1);
+            let copies = sets.max(COPIES);
+            let inp = elements(len, word);
+            let pairs = (0..sets).map(|_| Ok((device.alloc_zeroed::<u32>(len)?, device.upload(&inp)?)));
+            let pairs = pairs.collect::<Result<Vec<_>>>()?;
+            let rung: &Rung<copy_offset::Arguments, Grid> = &copy_offset::RUNGS[1];
+            let on = device.clone();
+            let mut graph = device.record(pairs, move |_, pairs| {
+                (0..copies).try_for_each(|i| {
+                    let (out, inp) = &mut pairs[i % sets];
+                    let (out, inp) = (RawBuffer::written(out), RawBuffer::slice(&*inp));
+                    let arguments = copy_offset::Arguments { out, inp, len: len as u32, distance: 0 };
+                    // SAFETY: both have `len` elements, and the grid is the kernel's for that many.
+                    unsafe { (rung.kernel.launch)(&on, (rung.kernel.config)(len), arguments) }
+                })
+            })?;
+            let times = timed(runs, || Ok(device.time(|| graph.launch())?.1 / copies as u32))?;
+            for (out, _) in graph.into_state() {
+                ensure!(out.to_vec()? == inp, "the copy differs from its source");
+            }
+            Ok(times)
+        },
+    )
 }
