@@ -67,6 +67,7 @@ fn install(mdbook: &Path, tools: &Path) -> anyhow::Result<()> {
     if version.is_ok_and(|it| String::from_utf8_lossy(&it.stdout).trim() == format!("mdbook v{MDBOOK}")) {
         return Ok(());
     }
+    println!("compiling mdBook {MDBOOK}, once");
     let mut cargo = workspace::cargo();
     cargo.args(["install", "mdbook", "--version", MDBOOK, "--locked", "--quiet", "--root"]).arg(tools);
     run(cargo.args(["--no-default-features", "--features", "search"]))

@@ -95,7 +95,7 @@ fn file(root: &Path, path: &str) -> anyhow::Result<String> {
 
 /// Whether the site has the file itself: pictures and data.
 fn is_copied(path: &str) -> bool {
-    [".svg", ".png", ".json"].iter().any(|kind| path.ends_with(kind))
+    [".svg", ".png", ".json", ".txt"].iter().any(|kind| path.ends_with(kind))
 }
 
 /// The page of a file or folder.
