@@ -30,13 +30,9 @@ pub struct Docs {
 impl Docs {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
-        let (root, tools) = (workspace::root(), workspace::target().join("tools"));
-        let folder = workspace::target().join("site");
-        let pages = pages::write(root, &folder.join("src"))?;
-        for file in ["book.toml", "site.css"] {
-            let from = root.join(FOLDER).join(file);
-            std::fs::copy(&from, folder.join(file)).with_context(|| format!("copying {}", from.display()))?;
-        }
+        let (folder, tools) = (workspace::target().join("site"), workspace::target().join("tools"));
+        let pages = pages::write(workspace::root(), &folder.join("src"))?;
+        copy(&["book.toml", "site.css"], &folder)?;
         let mdbook = tools.join("bin/mdbook");
         install(&mdbook, &tools)?;
         let mut build = Command::new(&mdbook);
@@ -46,12 +42,7 @@ impl Docs {
         println!("{pages} pages: {}", workspace::shown(&book.join("index.html")));
         if self.check {
             let browser = tools.join("browser");
-            std::fs::create_dir_all(&browser).with_context(|| format!("making {}", browser.display()))?;
-            for file in ["package.json", "package-lock.json", "check.mjs"] {
-                let from = root.join(FOLDER).join(file);
-                std::fs::copy(&from, browser.join(file))
-                    .with_context(|| format!("copying {}", from.display()))?;
-            }
+            copy(&["package.json", "package-lock.json", "check.mjs"], &browser)?;
             run(Command::new("npm")
                 .args(["ci", "--no-audit", "--no-fund", "--silent"])
                 .current_dir(&browser))?;
@@ -59,6 +50,16 @@ impl Docs {
         }
         Ok(())
     }
+}
+
+/// Copies files of [`FOLDER`].
+fn copy(files: &[&str], to: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
+    for file in files {
+        let from = workspace::root().join(FOLDER).join(file);
+        std::fs::copy(&from, to.join(file)).with_context(|| format!("copying {}", from.display()))?;
+    }
+    Ok(())
 }
 
 /// Installs mdBook at its version, unless it is there.
