@@ -43,11 +43,15 @@ impl Words {
         Self(all)
     }
 
-    /// The page with a link at the first use of each word that it does not link yet, in paragraphs before its figures.
-    pub fn linked(&self, page: &str) -> String {
-        let end = ["\n## Predicted and measured", "\n## Figures", "\n## Exercises"];
+    /// The page with a link at the first use of each word that it does not link yet, in paragraphs before its figures. `to`
+    /// is the glossary's path from the page.
+    pub fn linked(&self, page: &str, to: &str) -> String {
+        let end = ["\n## Predicted and measured", "\n## Figures", "\n## Exercises", "\n## Check yourself"];
         let end = end.iter().filter_map(|heading| page.find(heading)).min().unwrap_or(page.len());
         let mut free = prose(&page[..end]);
+        for section in generated(&page[..end]) {
+            free.replace_range(section.clone(), &" ".repeat(section.len()));
+        }
         let mut found: Vec<(std::ops::Range<usize>, &str)> = Vec::new();
         for (word, anchor) in &self.0 {
             let is_linked =
@@ -59,11 +63,20 @@ impl Words {
         found.sort_by_key(|(at, _)| std::cmp::Reverse(at.start));
         let mut page = page.to_owned();
         for (at, anchor) in found {
-            let words = format!("[{}](../learn/glossary.md#{anchor})", &page[at.clone()]);
+            let words = format!("[{}]({to}#{anchor})", &page[at.clone()]);
             page.replace_range(at, &words);
         }
         page
     }
+}
+
+/// The generated sections, `<!-- NAME -->` to `<!-- /NAME -->`.
+fn generated(page: &str) -> Vec<std::ops::Range<usize>> {
+    let ends = page.match_indices("<!-- /").filter_map(|(end, _)| {
+        let name = page[end + 6..].split_once(" -->")?.0;
+        Some(page[..end].rfind(&format!("<!-- {name} -->"))?..end)
+    });
+    ends.collect()
 }
 
 /// The first place of the word or its plural in the text, with a small or a large first letter.
@@ -94,10 +107,10 @@ mod tests {
     #[test]
     fn the_first_use_of_a_word_is_a_link() {
         let words = Words::new("### Warp\n### Shared memory\n### L1\n### Match\n");
-        let page = "# Warps\n`warp` warpgroup, Warps of\nshared\nmemory. A warp. L1 match [L1](x.md)\n| warp |\n## Figures\n";
-        let linked = "# Warps\n`warp` warpgroup, [Warps](../learn/glossary.md#warp) of\n[shared\nmemory](../learn/glossary.md#shared-memory). \
+        let page = "<!-- a -->\na warp\n<!-- /a -->\n# Warps\n`warp` warpgroup, Warps of\nshared\nmemory. A warp. L1 match [L1](x.md)\n| warp |\n## Figures\n";
+        let linked = "<!-- a -->\na warp\n<!-- /a -->\n# Warps\n`warp` warpgroup, [Warps](../learn/glossary.md#warp) of\n[shared\nmemory](../learn/glossary.md#shared-memory). \
                       A warp. [L1](../learn/glossary.md#l1) match [L1](x.md)\n| warp |\n## Figures\n";
-        assert_eq!(words.linked(page), linked);
-        assert_eq!(words.linked(linked), linked);
+        assert_eq!(words.linked(page, "../learn/glossary.md"), linked);
+        assert_eq!(words.linked(linked, "../learn/glossary.md"), linked);
     }
 }

@@ -47,7 +47,7 @@ pub enum Report {
     Softmax(softmax::Merged),
     /// What other texts on GPUs build and claim, and where it is here: docs/gallery/texts.toml and docs/learn/claims.toml
     Texts {
-        /// Also link words of the lessons to the glossary, where a page uses them first
+        /// Also link words of lessons, chapters and ladders to the glossary, where a page uses them first
         #[arg(long)]
         words: bool,
     },
