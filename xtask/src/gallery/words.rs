@@ -74,7 +74,7 @@ impl Words {
 fn generated(page: &str) -> Vec<std::ops::Range<usize>> {
     let ends = page.match_indices("<!-- /").filter_map(|(end, _)| {
         let name = page[end + 6..].split_once(" -->")?.0;
-        Some(page[..end].rfind(&format!("<!-- {name} -->"))?..end)
+        Some(page[..end].rfind(&format!("<!-- {name}"))?..end)
     });
     ends.collect()
 }
