@@ -59,7 +59,8 @@ pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
         roof(name, roofs.bytes_per_second, roofs.tensor_flops);
     }
     roof(format!("FP32, {} TFLOP/s", number(roofs.flops / 1e12)), roofs.bytes_per_second, roofs.flops);
-    roof("one load of 4 bytes per thread".to_owned(), roofs.one_load, roofs.flops);
+    let one_load = format!("one load of 4 bytes per thread, {} ns", number(roofs.latency));
+    roof(one_load, roofs.one_load, roofs.flops);
     let notes = NAMED.iter().filter_map(|name| {
         let point = placed.iter().find(|point| point.name == *name)?;
         Some(Note { at: (point.intensity(), speed(point)), words: (*name).to_owned() })

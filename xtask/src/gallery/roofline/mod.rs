@@ -36,12 +36,17 @@ pub struct Roofs {
     pub flops: f64,
     /// The same of tensor cores on bf16.
     pub tensor_flops: f64,
+    /// The latency of its memory in nanoseconds.
+    pub latency: f64,
     /// Bytes per second of full multiprocessors whose threads each have one load of 4 bytes in flight.
     pub one_load: f64,
 }
 
-/// The latency of memory in seconds for the roof of one load per thread: assumed.
-const LATENCY: f64 = 650e-9;
+/// The latency until the lesson `hierarchy` has measured it: an assumption.
+const LATENCY: f64 = 650.0;
+
+/// The lesson, rung and place of the latency of memory.
+const CHASE: (&str, &str, f64) = ("hierarchy", "chase", 4_294_967_296.0);
 
 /// What to merge.
 #[derive(clap::Args)]
@@ -154,21 +159,27 @@ pub fn read(folder: &Path, lessons: &[Entry], limits: Limits) -> anyhow::Result<
     let peaks = peaks::of(machine).with_context(|| {
         format!("the datasheet of {machine} is not known; add it to xtask/src/report/peaks.rs")
     })?;
-    let roofs = Roofs::new(machine, peaks, limits.copy);
+    let is_chase = |entry: &&Entry| (&*entry.lesson, &*entry.name, entry.at) == CHASE;
+    // A load is four bytes.
+    let latency = |entry: &Entry| Some(1e3 * entry.microseconds? / (entry.bytes / 4.0));
+    let latency = lessons.iter().find(is_chase).and_then(latency).unwrap_or(LATENCY);
+    let roofs = Roofs::new(machine, peaks, limits.copy, latency);
     let reported = reports::points(folder, machine)?;
     Ok(Some(Placed { roofs, counts, times, lessons: lessons.to_vec(), reported }))
 }
 
 impl Roofs {
-    fn new(machine: &str, peaks: Peaks, copy: Option<f64>) -> Self {
+    fn new(machine: &str, peaks: Peaks, copy: Option<f64>, latency: f64) -> Self {
+        let multiprocessors = 1e12 * peaks.fp32_tflops / (256.0 * 1e6 * peaks.boost_mhz);
         Self {
             machine: machine.to_owned(),
             bytes_per_second: 1e9 * peaks.gigabytes_per_second,
             copy: copy.map(|copy| 1e9 * copy),
             flops: 1e12 * peaks.fp32_tflops,
             tensor_flops: 1e12 * peaks.tensor_tflops,
-            // A multiprocessor has 128 lanes, and room for 64 warps of 128 bytes.
-            one_load: 1e12 * peaks.fp32_tflops / (256.0 * 1e6 * peaks.boost_mhz) * 64.0 * 128.0 / LATENCY,
+            latency,
+            // A multiprocessor does 256 operations per cycle, and has room for 64 warps of 128 bytes.
+            one_load: multiprocessors * 64.0 * 128.0 / (latency / 1e9),
         }
     }
 }

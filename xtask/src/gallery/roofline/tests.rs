@@ -9,6 +9,7 @@ fn roofs() -> Roofs {
         copy: None,
         flops: 10e12,
         tensor_flops: 100e12,
+        latency: 650.0,
         one_load: 0.5e12,
     }
 }
@@ -95,7 +96,7 @@ fn other_reports_have_points_below_their_roofs() {
     for family in ["softmax: ladder", "matmul: tensor cores", "attention", "network: a step"] {
         assert!(has(family), "{family}");
     }
-    let roofs = Roofs::new(USUAL, peaks::of(USUAL).unwrap(), None);
+    let roofs = Roofs::new(USUAL, peaks::of(USUAL).unwrap(), None, LATENCY);
     let mut check = Check::default();
     for point in &points {
         check.share(|| format!("{} {}", point.name, point.problem), roofs.share(point).unwrap());
