@@ -28,9 +28,10 @@ pub fn check(text: &Text, progress: &mut Progress, seed: Option<u64>) -> anyhow:
     let (verdict, message) = if is_same {
         judge(text, seed.unwrap_or_else(new_seed))?
     } else {
+        let declared = text.hole.lines().find(|line| line.contains(" fn "));
         let words = format!(
-            "wrong: the judge calls `{}` with the parameters that it had at first; give it the same name and parameters",
-            text.name
+            "wrong: the judge calls the kernel with the parameters that it had at first; declare it so again:\n    {}",
+            declared.unwrap_or(&text.name)
         );
         (State::Wrong, words)
     };
@@ -48,7 +49,9 @@ fn judge(text: &Text, seed: u64) -> anyhow::Result<(State, String)> {
     let program = match program? {
         Ok(program) => program,
         Err(messages) => {
-            return Ok((State::Wrong, format!("wrong: the file does not compile.\n\n{messages}")));
+            let is_index = messages.contains("usize") && messages.contains("u32");
+            let hint = if is_index { " An index is a `usize`: `i as usize` converts it." } else { "" };
+            return Ok((State::Wrong, format!("wrong: the file does not compile.{hint}\n\n{messages}")));
         }
     };
     let mut notes = String::new();
@@ -60,9 +63,13 @@ fn judge(text: &Text, seed: u64) -> anyhow::Result<(State, String)> {
             path
         }
         Err(CudaBuilderError::CargoFailed { log, .. }) => {
-            let errors = log.find("error").map_or(&*log, |at| &log[at..]);
-            let words = "wrong: the file compiles for the CPU, but not for a GPU. The standard library is not there: \
-                         `use cuda_std::GpuFloat as _;` has exp, sqrt and the like.";
+            let is_noise =
+                |line: &&str| line.starts_with("For more") || line.starts_with("error: could not compile");
+            let lines =
+                log.lines().skip_while(|line| !line.starts_with("error")).filter(|line| !is_noise(line));
+            let errors = lines.collect::<Vec<_>>().join("\n");
+            let words = "wrong: the file compiles for the CPU, but not for a GPU, which has no standard library. Methods of \
+                         floats such as exp and sqrt need `use cuda_std::GpuFloat as _;`.";
             return Ok((State::Wrong, format!("{words}\n\n{errors}")));
         }
         Err(error) => {

@@ -133,7 +133,10 @@ impl Context<'_> {
             _ => BEYOND,
         };
         let name = buffer.name;
-        format!("{who} {verb} {name}[{index}], and `{name}` has {len} elements.\n    likely cause: {cause}")
+        let plural = if len == 1 { "" } else { "s" };
+        format!(
+            "{who} {verb} {name}[{index}], and `{name}` has {len} element{plural}.\n    likely cause: {cause}"
+        )
     }
 
     /// Explains the message of a fault of the emulator.

@@ -1,5 +1,7 @@
 //! `cargo xtask learn`: shows the puzzles, and judges the learner's kernels.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -132,22 +134,27 @@ fn run(command: Command) -> anyhow::Result<bool> {
     Ok(true)
 }
 
+/// Prints a text; a reader such as `head` may have left.
+fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
 fn list(texts: &[Text], progress: &Progress) -> anyhow::Result<()> {
-    let mut chapter = "";
+    let (mut shown, mut chapter) = (String::new(), "");
     let mut done = 0;
     for text in texts {
         if text.chapter != chapter {
-            println!("\n{}", text.chapter);
+            let _ = writeln!(shown, "\n{}", text.chapter);
             chapter = &text.chapter;
         }
         let state = progress.state(text)?;
         done += usize::from(state == "good");
-        println!("  {:02} {:<18} {:<10} {}", text.number, text.name, state, text.line);
+        let _ = writeln!(shown, "  {:02} {:<18} {:<10} {}", text.number, text.name, state, text.line);
     }
-    println!(
-        "\n{done} of {} are good. `cargo xtask learn show` shows the next one, `check` judges it.",
+    say(&format!(
+        "{shown}\n{done} of {} are good. `cargo xtask learn show` shows the next one, `check` judges it.\n",
         texts.len()
-    );
+    ));
     Ok(())
 }
 
@@ -186,10 +193,10 @@ fn check(
 /// Shows a question, or judges a prediction.
 fn predict(question: Option<usize>, value: Option<u64>) -> anyhow::Result<bool> {
     let Some(number) = question else {
-        for (i, question) in QUESTIONS.iter().enumerate() {
-            println!("{:2}  {}\n", i + 1, question.text);
-        }
-        println!("`cargo xtask learn predict 1 32` predicts 32 for the first.");
+        let all =
+            QUESTIONS.iter().enumerate().map(|(i, question)| format!("{:2}  {}\n\n", i + 1, question.text));
+        say(&all.collect::<String>());
+        say("`cargo xtask learn predict 1 32` predicts 32 for the first.\n");
         return Ok(true);
     };
     let question = number.checked_sub(1).and_then(|i| QUESTIONS.get(i));

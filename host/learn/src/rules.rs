@@ -30,6 +30,16 @@ pub const COALESCED: &[Rule] = &[
     },
 ];
 
+/// Accesses of neighbours, and no work done twice.
+pub const ONCE: &[Rule] = &[COALESCED[0], COALESCED[1], WRITES];
+
+/// A limit of writes.
+const WRITES: Rule = Rule {
+    measure: Measure::Writes,
+    most: 1.0,
+    advice: "Threads repeat each other's work. Let one thread alone compute and write each element.",
+};
+
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
@@ -39,6 +49,8 @@ pub enum Measure {
     StoreSectors,
     /// Bytes loaded from global memory, divided by the bytes of all inputs.
     Reads,
+    /// Bytes stored to global memory, divided by the bytes of all outputs.
+    Writes,
     /// Requests to load from global memory.
     Loads,
     /// Bank conflicts of shared memory.
@@ -62,6 +74,7 @@ impl Measure {
             Measure::LoadSectors => "sectors per load of global memory",
             Measure::StoreSectors => "sectors per store to global memory",
             Measure::Reads => "reads of each input byte from global memory",
+            Measure::Writes => "writes of each output byte to global memory",
             Measure::Loads => "requests to load from global memory",
             Measure::Conflicts => "bank conflicts of shared memory",
             Measure::Divergent => "branches at which a warp diverges",
@@ -79,10 +92,13 @@ impl Measure {
 
     /// Its value for a launch of the problem.
     pub fn of(self, counts: &LaunchCounts, problem: &Problem) -> f64 {
-        let inputs = problem.buffers.iter().filter(|buffer| buffer.expected.is_none());
-        let bytes: usize = inputs.map(|buffer| buffer.initial.len() * buffer.initial.size()).sum();
+        let bytes_of = |is_output: bool| {
+            let buffers = problem.buffers.iter().filter(|buffer| buffer.expected.is_some() == is_output);
+            buffers.map(|buffer| buffer.initial.len() * buffer.initial.size()).sum::<usize>().max(1) as f64
+        };
         match self {
-            Measure::Reads => self.amount(&counts.total) / bytes.max(1) as f64,
+            Measure::Reads => self.amount(&counts.total) / bytes_of(false),
+            Measure::Writes => self.amount(&counts.total) / bytes_of(true),
             _ => self.amount(&counts.total),
         }
     }
@@ -93,6 +109,7 @@ impl Measure {
             Measure::LoadSectors => return counts.global.loads.sectors_per_request(),
             Measure::StoreSectors => return counts.global.stores.sectors_per_request(),
             Measure::Reads => counts.global.loads.bytes,
+            Measure::Writes => counts.global.stores.bytes,
             Measure::Loads => counts.global.loads.requests,
             Measure::Conflicts => counts.bank_conflicts(),
             Measure::Divergent => counts.branches.divergent,

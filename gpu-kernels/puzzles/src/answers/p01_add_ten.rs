@@ -58,3 +58,12 @@ pub unsafe fn add_ten_endless(out: *mut f32, inp: &[f32]) {
         *out.add(i) = core::hint::black_box(inp[i] + 10.0);
     }
 }
+
+// Wrong: each thread computes all elements.
+// Says: not good yet; writes of each output byte; repeat each other's work
+#[kernel]
+pub unsafe fn add_ten_all(out: *mut f32, inp: &[f32]) {
+    for i in 0..inp.len() {
+        *out.add(i) = inp[i] + 10.0;
+    }
+}

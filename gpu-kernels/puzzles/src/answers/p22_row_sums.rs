@@ -68,6 +68,22 @@ pub unsafe fn row_sums_in_loop(out: *mut f32, inp: *const f32, rows: u32, cols: 
     }
 }
 
+// Wrong: all lanes write the sum.
+// Says: not good yet; writes of each output byte; one thread alone
+#[kernel]
+pub unsafe fn row_sums_all_write(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
+    let (warp, lane) = (thread::index_1d() / 32, warp::lane_id());
+    if warp < rows {
+        let row = inp.add((warp * cols) as usize);
+        let mut sum = 0.0;
+        for col in (lane..cols).step_by(32) {
+            sum += *row.add(col as usize);
+        }
+        let sum = warp::reduce_sum(sum);
+        *out.add(warp as usize) = sum;
+    }
+}
+
 // Wrong: a guard for the threads instead of the warps.
 // Says: likely cause
 #[kernel]

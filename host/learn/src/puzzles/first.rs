@@ -3,28 +3,34 @@
 use cuda_std::launch::LaunchConfig;
 
 use crate::problem::{Draw, Problem, Puzzle};
-use crate::rules::{COALESCED, Measure, Rule};
+use crate::rules::{COALESCED, Measure, ONCE, Rule};
 
 pub(super) const PUZZLES: &[Puzzle] = &[
-    Puzzle { number: 1, name: "add_ten", problem: add_ten, rules: COALESCED },
-    Puzzle { number: 2, name: "zip_add", problem: zip_add, rules: COALESCED },
-    Puzzle { number: 3, name: "guard", problem: guard, rules: COALESCED },
-    Puzzle { number: 4, name: "reverse", problem: reverse, rules: COALESCED },
-    Puzzle { number: 5, name: "grid_stride", problem: grid_stride, rules: ONCE },
-    Puzzle { number: 6, name: "matrix_add", problem: matrix_add, rules: COALESCED },
-    Puzzle { number: 7, name: "broadcast", problem: broadcast, rules: COALESCED },
-    Puzzle { number: 8, name: "transpose_naive", problem: |draw| transpose(draw, 16, (16, 16)), rules: &[] },
-    Puzzle { number: 9, name: "row_scale", problem: row_scale, rules: COALESCED },
+    Puzzle { number: 1, name: "add_ten", problem: add_ten, rules: ONCE },
+    Puzzle { number: 2, name: "zip_add", problem: zip_add, rules: ONCE },
+    Puzzle { number: 3, name: "guard", problem: guard, rules: ONCE },
+    Puzzle { number: 4, name: "reverse", problem: reverse, rules: ONCE },
+    Puzzle { number: 5, name: "grid_stride", problem: grid_stride, rules: GRID_STRIDE },
+    Puzzle { number: 6, name: "matrix_add", problem: matrix_add, rules: ONCE },
+    Puzzle { number: 7, name: "broadcast", problem: broadcast, rules: ONCE },
+    Puzzle {
+        number: 8,
+        name: "transpose_naive",
+        problem: |draw| transpose(draw, 16, (16, 16)),
+        rules: &[ONCE[2]],
+    },
+    Puzzle { number: 9, name: "row_scale", problem: row_scale, rules: ONCE },
     Puzzle { number: 10, name: "soa", problem: soa, rules: SOA },
     Puzzle { number: 11, name: "vector_load", problem: vector_load, rules: VECTORS },
     Puzzle { number: 12, name: "divergence", problem: divergence, rules: UNIFORM },
-    Puzzle { number: 13, name: "warp_sum", problem: warp_sum, rules: COALESCED },
-    Puzzle { number: 14, name: "warp_vote", problem: warp_vote, rules: COALESCED },
+    Puzzle { number: 13, name: "warp_sum", problem: warp_sum, rules: ONCE },
+    Puzzle { number: 14, name: "warp_vote", problem: warp_vote, rules: ONCE },
 ];
 
-const ONCE: &[Rule] = &[
-    COALESCED[0],
-    COALESCED[1],
+const GRID_STRIDE: &[Rule] = &[
+    ONCE[0],
+    ONCE[1],
+    ONCE[2],
     Rule {
         measure: Measure::Reads,
         most: 1.0,

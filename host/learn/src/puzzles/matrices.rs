@@ -5,10 +5,10 @@ use cuda_std::launch::LaunchConfig;
 
 use super::first::cover;
 use crate::problem::{Draw, Problem, Puzzle, Sizes};
-use crate::rules::{COALESCED, Measure, Rule};
+use crate::rules::{COALESCED, Measure, ONCE, Rule};
 
 pub(super) const PUZZLES: &[Puzzle] = &[
-    Puzzle { number: 28, name: "matmul_naive", problem: |draw| matmul(draw, 16), rules: COALESCED },
+    Puzzle { number: 28, name: "matmul_naive", problem: |draw| matmul(draw, 16), rules: ONCE },
     Puzzle { number: 29, name: "matmul_tiled", problem: |draw| matmul(draw, 16), rules: &[reads(4.0)] },
     Puzzle { number: 30, name: "matmul_registers", problem: |draw| matmul(draw, 32), rules: &[reads(2.0)] },
     Puzzle { number: 31, name: "softmax_stable", problem: softmax, rules: COALESCED },

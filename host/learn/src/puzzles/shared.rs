@@ -4,29 +4,24 @@ use cuda_std::launch::LaunchConfig;
 
 use super::first::{cover, transpose};
 use crate::problem::{Draw, Problem, Puzzle};
-use crate::rules::{COALESCED, Measure, Rule};
+use crate::rules::{COALESCED, Measure, ONCE, Rule};
 
 pub(super) const PUZZLES: &[Puzzle] = &[
-    Puzzle { number: 15, name: "reverse_block", problem: reverse_block, rules: COALESCED },
+    Puzzle { number: 15, name: "reverse_block", problem: reverse_block, rules: ONCE },
     Puzzle { number: 16, name: "moving_average", problem: moving_average, rules: HALO },
-    Puzzle { number: 17, name: "pooling", problem: pooling, rules: COALESCED },
-    Puzzle {
-        number: 18,
-        name: "transpose_tile",
-        problem: |draw| transpose(draw, 32, (32, 8)),
-        rules: COALESCED,
-    },
+    Puzzle { number: 17, name: "pooling", problem: pooling, rules: ONCE },
+    Puzzle { number: 18, name: "transpose_tile", problem: |draw| transpose(draw, 32, (32, 8)), rules: ONCE },
     Puzzle { number: 19, name: "padding", problem: |draw| transpose(draw, 32, (32, 8)), rules: NO_CONFLICTS },
     Puzzle { number: 20, name: "block_sum", problem: block_sum, rules: SHUFFLED },
     Puzzle { number: 21, name: "dot", problem: dot, rules: &[COALESCED[0], atomics(4.0)] },
-    Puzzle { number: 22, name: "row_sums", problem: row_sums, rules: COALESCED },
+    Puzzle { number: 22, name: "row_sums", problem: row_sums, rules: ONCE },
     Puzzle {
         number: 23,
         name: "total_by_atomic",
         problem: total_by_atomic,
         rules: &[COALESCED[0], atomics(16.0)],
     },
-    Puzzle { number: 24, name: "warp_scan", problem: |draw| scan(draw, 128, 32), rules: COALESCED },
+    Puzzle { number: 24, name: "warp_scan", problem: |draw| scan(draw, 128, 32), rules: ONCE },
     Puzzle { number: 25, name: "block_scan", problem: |draw| scan(draw, 256, 256), rules: NO_CONFLICTS },
     Puzzle { number: 26, name: "histogram", problem: histogram, rules: &[COALESCED[0], atomics(256.0)] },
     Puzzle { number: 27, name: "compact", problem: compact, rules: &[] },
@@ -39,8 +34,9 @@ const HALO: &[Rule] = &[Rule {
 }];
 
 const NO_CONFLICTS: &[Rule] = &[
-    COALESCED[0],
-    COALESCED[1],
+    ONCE[0],
+    ONCE[1],
+    ONCE[2],
     Rule {
         measure: Measure::Conflicts,
         most: 0.0,
