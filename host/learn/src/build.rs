@@ -150,7 +150,7 @@ fn run_judge(command: &mut Command) -> anyhow::Result<(State, String)> {
         Some(state) => Ok((state, printed)),
         None => Ok((
             State::Wrong,
-            format!("wrong: the kernel ended the judge ({status}). Its last words:\n{printed}{errors}"),
+            format!("wrong: the kernel ended the judge ({status}). Its last message:\n{printed}{errors}"),
         )),
     }
 }

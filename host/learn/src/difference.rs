@@ -176,7 +176,8 @@ impl Context<'_> {
             number(compared.expected[first])
         );
         if is_untouched {
-            let _ = writeln!(text, "    no thread wrote it");
+            let verb = if compared.buffer.is_fresh { "wrote" } else { "changed" };
+            let _ = writeln!(text, "    no thread {verb} it");
         } else if schedule.is_none()
             && let Some(words) = self.writer(at, first)
         {

@@ -156,6 +156,12 @@ impl Context<'_> {
                 ));
             }
             let (buffer, byte) = self.nearest(address, addresses)?;
+            if byte.abs() > FAR {
+                return Some(format!(
+                    "{who} accesses the address {address:#x}, far from every buffer.\n    likely cause: a pointer that is not \
+                     one of the arguments, or an index that went below 0"
+                ));
+            }
             if message.contains("may only read") {
                 return Some(format!("{who} changes the input `{}`, which must stay as it is.", buffer.name));
             }
@@ -240,6 +246,8 @@ const BETWEEN_BLOCKS: &str = "between blocks nothing orders accesses. Let one th
      they need an atomic";
 const BEYOND: &str = "the grid has more threads than there are elements, or an index is off by one: compare the index with the length \
      before the access";
+/// The distance from a buffer in bytes from which on an address has nothing to do with it.
+const FAR: i64 = 1 << 30;
 const ENDLESS: &str =
     "a loop whose condition never becomes false: does its variable change in each iteration?";
 

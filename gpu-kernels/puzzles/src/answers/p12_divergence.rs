@@ -58,7 +58,7 @@ pub unsafe fn divergence_rounding(data: *mut u32, n: u32, rounds: u32) {
 }
 
 // Wrong: only the even elements.
-// Says: no thread wrote it
+// Says: no thread changed it
 #[kernel]
 pub unsafe fn divergence_even(data: *mut u32, n: u32, rounds: u32) {
     let i = 2 * thread::index_1d();
