@@ -159,7 +159,7 @@ def main():
         seen.add(key)
         problem = Problem(timer, entry)
         for name, measured in PEERS[entry["lesson"]](problem):
-            kept = ("lesson", "title", "axis", "is_log", "measure", "at", "problem", "bytes", "flop")
+            kept = ("lesson", "at", "problem", "bytes", "flop")
             found = {"name": name, "idea": "PyTorch"} | {field: entry[field] for field in kept}
             if time.monotonic() - start > options.budget:
                 found["error"] = f"left out: the budget of {options.budget:.0f} s was used up"
