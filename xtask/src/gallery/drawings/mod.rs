@@ -20,9 +20,10 @@ const LANES: usize = 32;
 type Draw = fn() -> Chart;
 
 /// Every lesson with a drawing, and the function that draws it.
-const ALL: [(&str, Draw); 8] = [
+const ALL: [(&str, Draw); 9] = [
     ("bank_conflicts", shared::bank_conflicts),
     ("copy_offset", memory::copy_offset),
+    ("layout", memory::layout),
     ("matmul", shared::matmul),
     ("overlap", streams::overlap),
     ("reduce", shared::reduce),

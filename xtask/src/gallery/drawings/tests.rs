@@ -1,4 +1,4 @@
-use super::memory::{sectors, words};
+use super::memory::{PARTICLE, sectors, words};
 use super::shared::{TILES, count, most_wavefronts, trees, warp_rounds};
 use super::streams::{end, schedule};
 use super::warps::{below, elements, place};
@@ -37,6 +37,11 @@ fn sectors_are_those_that_the_emulator_counts() {
             Some(drawn),
             "{rung} {distance}"
         );
+    }
+    let warps = 2048 / LANES;
+    for (rung, loads, stride) in [("aos", 6, PARTICLE), ("aos_vec4", 2, PARTICLE), ("soa", 6, 1)] {
+        let drawn = (warps * loads * sectors(&words(0, stride)).len()) as f64;
+        assert_eq!(counted("layout", rung, "2048 particles").predicted.sectors_loaded, Some(drawn), "{rung}");
     }
 }
 
