@@ -136,6 +136,27 @@ fn main() -> ExitCode {
     }
 }
 
+/// What the driver reports of a GPU; `None` for the CPU.
+fn properties(device: &Device) -> Result<Option<String>> {
+    let (Some(l2), Some(free), Some(peaks)) = (device.l2_bytes()?, device.free_bytes()?, device.peaks()?)
+    else {
+        return Ok(None);
+    };
+    let limits = device.limits();
+    Ok(Some(format!(
+        "{} multiprocessors with {} threads each, {} threads per block with up to {} KiB of dynamic shared memory, {} MiB of L2, \
+         {} GiB of memory free, by its clocks {:.0} GB/s and {:.1} TFLOP/s; cargo xtask build-ptx reports the occupancy of kernels",
+        device.multiprocessors(),
+        limits.max_resident_threads / device.multiprocessors().max(1) as u64,
+        limits.max_threads_per_block,
+        limits.max_dynamic_shared_bytes >> 10,
+        l2 >> 20,
+        free >> 30,
+        peaks.bytes_per_second / 1e9,
+        peaks.flops / 1e12,
+    )))
+}
+
 /// Runs the checks; returns whether all passed.
 fn run(arguments: &Arguments) -> Result<bool> {
     let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
@@ -169,6 +190,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     print_line(line)?;
+    if let Some(properties) = properties(&device)? {
+        print_line(properties)?;
+    }
     if let Some(Command::Random(random)) = &arguments.command {
         return random.run(&random.device(device)?);
     }
