@@ -142,9 +142,20 @@ impl<'a> Compared<'a> {
         }
         let added = all_near(&|i| self.got[i] - self.expected[i], 1e-6)?;
         Some(format!(
-            "these elements are too large by the same number, {}: look at what is added to all",
+            "these elements are all wrong by the same number, {}: look at what is added to them",
             number(added)
         ))
+    }
+
+    /// Whether in each warp the same lanes are wrong.
+    fn lanes_cause(&self) -> Option<String> {
+        let is_wrong = |i: usize| self.wrong.binary_search(&i).is_ok();
+        let lanes: Vec<usize> = (0..32).filter(|&lane| is_wrong(lane)).collect();
+        let (first, last) = (lanes.first()?, lanes.last()?);
+        let is_same = (0..self.expected.len()).all(|i| is_wrong(i) == is_wrong(i % 32));
+        (is_same && self.expected.len() >= 32 && lanes.len() < 32).then(|| {
+            format!("in each warp, lanes from {first} to {last} are wrong and the others right: what is different for those?")
+        })
     }
 
     fn name(&self, i: usize) -> String {
@@ -226,7 +237,7 @@ impl Context<'_> {
         if let Some(words) = compared.moved_cause().or_else(|| self.missing_term(right - value, len)) {
             return words;
         }
-        if let Some(words) = compared.ratio_cause() {
+        if let Some(words) = compared.ratio_cause().or_else(|| compared.lanes_cause()) {
             return words;
         }
         if value == 0.0 && right < 0.0 {

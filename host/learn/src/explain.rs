@@ -123,8 +123,8 @@ impl Context<'_> {
         let cause = match position {
             _ if index < 0 => "an index is negative: compare before you subtract",
             Some(position) if is_line && position < len && position != index => {
-                "the thread's own position is inside, so its index is computed wrongly: off by one, with the wrong extent, \
-                 or with rows and columns mixed up"
+                "a thread, a warp or a block without work of its own goes on to the access; or the index is computed wrongly: \
+                 off by one, with the wrong extent, or with rows and columns mixed up"
             }
             _ if !is_line => {
                 "compare the row with the rows and the column with the columns before the access. And is the index the row \

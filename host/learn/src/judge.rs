@@ -7,6 +7,7 @@ use cuda_std::launch::KernelMeta;
 use crate::explain::Context;
 use crate::problem::{Draw, Problem, Puzzle, Sizes};
 use crate::ptx::Ptx;
+use crate::rules::{Measure, Rule};
 use crate::run::{On, Run};
 
 /// What a kernel is.
@@ -52,44 +53,39 @@ pub fn judge(puzzle: &Puzzle, meta: &'static KernelMeta, ptx: Option<&Ptx>, seed
         let text = "right, as far as the CPU shows. Nothing was counted, because there is no PTX".to_owned();
         return Verdict { state: State::Right, text };
     };
-    let problem = (puzzle.problem)(&mut Draw::new(seed, Sizes::Counted));
-    let run = Run { meta, problem: &problem };
-    let counts = match run.counts(&ptx.emulator) {
-        Ok(counts) => counts,
-        Err(error) => return Verdict { state: State::Wrong, text: format!("wrong: {error:?}") },
-    };
     let (mut good, mut poor) = (String::new(), String::new());
-    for rule in puzzle.rules {
-        let value = rule.measure.of(&counts, &problem);
-        let (name, most) = (rule.measure.name(), rule.most);
-        if value <= most * 1.001 {
-            let _ = write!(good, "\n    {}: {}", name, few_digits(value));
-        } else {
-            let line = rule.measure.line(&counts, meta.file);
-            let line = line.map_or_else(String::new, |(line, value)| {
-                let value = if rule.measure.is_ratio() {
-                    format!("{} at", few_digits(value))
-                } else {
-                    "most at".to_owned()
-                };
-                format!(" ({value} {}:{line})", meta.file)
+    // Double work may show only where blocks are not full.
+    for sizes in [Sizes::Counted, Sizes::Above] {
+        let problem = (puzzle.problem)(&mut Draw::new(seed, sizes));
+        let counts = match (Run { meta, problem: &problem }).counts(&ptx.emulator) {
+            Ok(counts) => counts,
+            Err(error) => return Verdict { state: State::Wrong, text: format!("wrong: {error:?}") },
+        };
+        let is_counted = sizes == Sizes::Counted;
+        let is_first = poor.is_empty();
+        let applies = |rule: &&Rule| is_counted || is_first && rule.measure == Measure::Writes;
+        for rule in puzzle.rules.iter().filter(applies) {
+            let value = rule.measure.of(&counts, &problem);
+            let (name, most, advice) = (rule.measure.name(), rule.most, rule.advice);
+            if value <= most * 1.001 {
+                if is_counted {
+                    let _ = write!(good, "\n    {name}: {}", few_digits(value));
+                }
+                continue;
+            }
+            let line = rule.measure.line(&counts, meta.file).map_or_else(String::new, |(line, value)| {
+                let ratio = rule.measure.is_ratio().then(|| format!("{} at", few_digits(value)));
+                format!(" ({} {}:{line})", ratio.as_deref().unwrap_or("most at"), meta.file)
             });
-            let _ = write!(
-                poor,
-                "\n    {}: {}, and {} are enough{line}\n    {}",
-                name,
-                few_digits(value),
-                few_digits(most),
-                rule.advice
-            );
+            let (value, most, launch) = (few_digits(value), few_digits(most), problem.words());
+            let _ = write!(poor, "\n    {name}: {value}, and {most} are enough{line}\n    {advice}");
+            let _ = write!(poor, "\n    counted for the launch: {launch}");
         }
     }
     if poor.is_empty() {
         Verdict { state: State::Good, text: format!("good.{good}") }
     } else {
-        let launch = problem.words();
-        let text = format!("right, but not good yet.{poor}\n    counted for the launch: {launch}");
-        Verdict { state: State::Right, text }
+        Verdict { state: State::Right, text: format!("right, but not good yet.{poor}") }
     }
 }
 

@@ -62,12 +62,12 @@ impl Ptx {
             let (number, path) = text.trim().strip_prefix(".file")?.trim().split_once(' ')?;
             path.contains(file).then(|| number.to_owned())
         })?;
-        let above = self.text.lines().take(line).collect::<Vec<_>>();
-        let place = above.iter().rev().find(|text| text.trim_start().starts_with(".loc"))?;
-        let words: Vec<&str> = place.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
-        let at = words
-            .windows(2)
-            .position(|pair| (pair[0] == ".loc" || pair[0] == "inlined_at") && pair[1] == number)?;
-        words.get(at + 2)?.parse().ok()
+        let above: Vec<&str> = self.text.lines().take(line).collect();
+        // The nearest one in the file: what is inlined from elsewhere may not say where.
+        above.iter().rev().take_while(|text| !text.contains(".entry")).find_map(|text| {
+            let words: Vec<&str> = text.split([' ', '\t', ',']).filter(|word| !word.is_empty()).collect();
+            let is_here = |pair: &[&str]| [".loc", "inlined_at"].contains(&pair[0]) && pair[1] == number;
+            words.get(words.windows(2).position(is_here)? + 2)?.parse().ok()
+        })
     }
 }

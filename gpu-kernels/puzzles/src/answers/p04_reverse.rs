@@ -12,7 +12,7 @@ pub unsafe fn reverse_solution(out: *mut f32, inp: *const f32, n: u32) {
 }
 
 // Wrong: off by one.
-// Says: writes out[; position is inside; off by one
+// Says: writes out[; computed wrongly; off by one
 #[kernel]
 pub unsafe fn reverse_off_by_one(out: *mut f32, inp: *const f32, n: u32) {
     let (i, n) = (thread::index_1d() as usize, n as usize);

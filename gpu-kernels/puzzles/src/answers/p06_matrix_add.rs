@@ -34,6 +34,17 @@ pub unsafe fn matrix_add_by_rows(out: *mut f32, a: *const f32, b: *const f32, ro
     }
 }
 
+// Wrong: a guard for the index alone: some elements are written twice.
+// Says: not good yet; writes of each output byte; one thread alone
+#[kernel]
+pub unsafe fn matrix_add_flat(out: *mut f32, a: *const f32, b: *const f32, rows: u32, cols: u32) {
+    let at = thread::index_2d();
+    let i = (at.y * cols + at.x) as usize;
+    if i < (rows * cols) as usize {
+        *out.add(i) = *a.add(i) + *b.add(i);
+    }
+}
+
 // Wrong: no guard for the columns.
 // Says: elements; the column with the columns
 #[kernel]

@@ -52,6 +52,24 @@ pub unsafe fn warp_scan_in_if(out: *mut f32, inp: &[f32]) {
     }
 }
 
+// Wrong: the last step is missing.
+// Says: in each warp, lanes from 16 to 31 are wrong
+#[kernel]
+pub unsafe fn warp_scan_steps(out: *mut f32, inp: &[f32]) {
+    let i = thread::index_1d() as usize;
+    let lane = warp::lane_id();
+    let mut sum = inp.get(i).copied().unwrap_or(0.0);
+    for delta in [1, 2, 4, 8] {
+        let other = warp::warp_shuffle_up(u32::MAX, sum, delta, 32).0;
+        if lane >= delta {
+            sum += other;
+        }
+    }
+    if i < inp.len() {
+        *out.add(i) = sum;
+    }
+}
+
 // Wrong: without the element itself.
 // Says: likely cause
 #[kernel]
