@@ -55,8 +55,17 @@ fn ptx_text() -> Option<String> {
 }
 
 fn verdict(text: &Text, name: &str, ptx: Option<&Ptx>) -> Verdict {
-    let seed = 1;
-    judge(puzzle(text.number).unwrap(), kernel(name).unwrap_or_else(|| panic!("no kernel {name}")), ptx, seed)
+    judge(
+        puzzle(text.number).unwrap(),
+        kernel(name).unwrap_or_else(|| panic!("no kernel {name}")),
+        ptx,
+        seed(),
+    )
+}
+
+/// The seed of the problems. With another one than the first, only the states are compared: messages depend on the values.
+fn seed() -> u64 {
+    std::env::var("FERROWARP_LEARN_SEED").map_or(1, |seed| seed.parse().unwrap())
 }
 
 #[test]
@@ -85,7 +94,7 @@ fn answers_are_judged_as_their_comments_say() {
                 Some(_) if !is_counted && verdict.state == State::Right => true,
                 Some(words) => {
                     verdict.state != State::Good
-                        && words.iter().all(|words| verdict.text.contains(words.as_str()))
+                        && (seed() != 1 || words.iter().all(|words| verdict.text.contains(words.as_str())))
                 }
             };
             if !is_right {

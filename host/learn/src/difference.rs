@@ -105,14 +105,11 @@ impl<'a> Compared<'a> {
                 some[0].abs_diff(there)
             ));
         }
-        // The element whose value it is, if there is one only.
-        let home = |i: usize| {
-            let mut found = (0..self.expected.len()).filter(|&other| self.expected[other] == self.got[i]);
-            found.next().filter(|_| found.next().is_none())
-        };
-        let homes: Vec<_> = some.iter().filter_map(|&i| Some((i, home(i)?))).collect();
-        let &(here, there) = homes.first().filter(|_| homes.len() * 4 >= some.len() * 3)?;
-        Some(format!("{}: look at the index of the read and of the write", words(here, there)))
+        let home = |i: usize| self.expected.iter().position(|&other| other == self.got[i]);
+        let is_elsewhere = |&i: &usize| home(i).is_some();
+        let many = &self.wrong[..self.wrong.len().min(12)];
+        let there = home(some[0]).filter(|_| many.iter().all(is_elsewhere))?;
+        Some(format!("{}: look at the index of the read and of the write", words(some[0], there)))
     }
 
     /// Whether all are wrong by the same factor, by the same difference, or by a little.
@@ -234,14 +231,14 @@ impl Context<'_> {
         if first >= block && wrong.len() * 2 > len - block {
             return format!("the first {block} elements are right, those of the first block: {INDEX}");
         }
-        if let Some(words) = compared.moved_cause().or_else(|| self.missing_term(right - value, len)) {
+        if value == 0.0 && right < 0.0 {
+            return "0 is larger than a negative number: is it the start of a maximum? That should be f32::NEG_INFINITY".to_owned();
+        }
+        if let Some(words) = compared.moved_cause().or_else(|| self.missing_term(compared)) {
             return words;
         }
         if let Some(words) = compared.ratio_cause().or_else(|| compared.lanes_cause()) {
             return words;
-        }
-        if value == 0.0 && right < 0.0 {
-            return "0 is larger than a negative number: is it the start of a maximum? That should be f32::NEG_INFINITY".to_owned();
         }
         let rest = first + wrong.len() == len && first > 0;
         match first {
@@ -260,23 +257,27 @@ impl Context<'_> {
         }
     }
 
-    /// For sums: an input element that is missing or counted twice.
-    fn missing_term(&self, difference: f64, sums: usize) -> Option<String> {
+    /// For sums: an input element that is missing or counted twice, if there is one for each of the first wrong sums.
+    fn missing_term(&self, compared: &Compared<'_>) -> Option<String> {
         let inputs = self.problem.buffers.iter().filter(|buffer| buffer.expected.is_none());
-        inputs.filter(|buffer| difference != 0.0 && buffer.initial.len() > sums).find_map(|buffer| {
+        inputs.filter(|buffer| buffer.initial.len() > compared.expected.len()).find_map(|buffer| {
             let numbers = buffer.initial.numbers();
             let only = |number: f64| {
-                let mut found = (0..numbers.len()).filter(|&i| numbers[i].0 == number);
+                let mut found = (0..numbers.len()).filter(|&i| number != 0.0 && numbers[i].0 == number);
                 found.next().filter(|_| found.next().is_none())
             };
-            let missing = only(difference).map(|i| format!("{} is missing in the sum", element(buffer, i)));
-            let twice = || {
-                Some(format!(
-                    "{} is counted twice, or should not be in the sum",
-                    element(buffer, only(-difference)?)
-                ))
+            let words = |&i: &usize| {
+                let missing = compared.expected[i] - compared.got[i];
+                let term = only(missing).map(|i| format!("{} is missing in the sum", element(buffer, i)));
+                term.or_else(|| {
+                    Some(format!(
+                        "{} is counted twice, or should not be in the sum",
+                        element(buffer, only(-missing)?)
+                    ))
+                })
             };
-            missing.or_else(twice)
+            let mut all = compared.wrong.iter().take(3).map(words).collect::<Option<Vec<String>>>()?;
+            Some(all.swap_remove(0))
         })
     }
 }

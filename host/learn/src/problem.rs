@@ -232,7 +232,7 @@ impl Problem {
 /// Which sizes a problem has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// A few elements.
+    /// From 3 to 6.
     Few,
     /// A little less than a block.
     Below,
@@ -242,14 +242,16 @@ pub enum Sizes {
     Above,
     /// Anything.
     Any,
+    /// Extents of 1.
+    One,
     /// Whole blocks, the same for each seed: what is counted.
     Counted,
 }
 
 impl Sizes {
     /// All, in the order in which the judge tries them.
-    pub const ALL: [Sizes; 6] =
-        [Sizes::Few, Sizes::Below, Sizes::Whole, Sizes::Above, Sizes::Any, Sizes::Counted];
+    pub const ALL: [Sizes; 7] =
+        [Sizes::Few, Sizes::Below, Sizes::Whole, Sizes::Above, Sizes::Any, Sizes::One, Sizes::Counted];
 }
 
 /// Draws sizes and values from a seed.
@@ -292,8 +294,10 @@ impl Draw {
     pub fn extent(&mut self, unit: usize, blocks: usize) -> usize {
         self.drawn += 1;
         let turn = (self.sizes as usize + 2 * (self.drawn - 1)) % 5;
-        match if self.sizes == Sizes::Counted { Sizes::Counted } else { Sizes::ALL[turn] } {
-            Sizes::Few => self.between(1, unit.min(6)),
+        let is_one_kind = matches!(self.sizes, Sizes::Counted | Sizes::One);
+        match if is_one_kind { self.sizes } else { Sizes::ALL[turn] } {
+            Sizes::Few => self.between(unit.min(3), unit.min(6)),
+            Sizes::One => 1,
             Sizes::Below => self.between((unit / 2).max(1), unit.max(2) - 1),
             Sizes::Whole => unit * self.between(1, blocks),
             Sizes::Above => unit * self.between(1, blocks) + 1,

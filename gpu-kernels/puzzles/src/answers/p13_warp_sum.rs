@@ -48,7 +48,7 @@ pub unsafe fn warp_sum_neutral(out: *mut f32, inp: &[f32]) {
 }
 
 // Wrong: the last step is missing.
-// Says: expected; missing
+// Says: expected; written by thread; look at the formula
 #[kernel]
 pub unsafe fn warp_sum_steps(out: *mut f32, inp: &[f32]) {
     let i = thread::index_1d() as usize;
