@@ -13,6 +13,7 @@ use ferrowarp_learn::text::Text;
 use ferrowarp_learn::workspace;
 
 use crate::progress::Progress;
+use crate::say;
 
 /// How long the judge may take.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -20,9 +21,9 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Judges the learner's file, prints the verdict and keeps it. Returns whether the kernel is right.
 pub fn check(text: &Text, progress: &mut Progress, seed: Option<u64>) -> anyhow::Result<bool> {
     let content = text.read_mine()?;
-    println!("Puzzle {:02}, {}, {}", text.number, text.name, workspace::shown(&text.mine()));
+    say(&format!("Puzzle {:02}, {}, {}\n", text.number, text.name, workspace::shown(&text.mine())));
     if content == text.hole {
-        println!("the file is as it was: `cargo xtask learn show {}` says what to do", text.number);
+        say(&format!("the file is as it was: `cargo xtask learn show {}` says what to do\n", text.number));
     }
     let is_same = Text::signature(&content, &text.name) == Text::signature(&text.hole, &text.name);
     let (verdict, message) = if is_same {
@@ -35,7 +36,7 @@ pub fn check(text: &Text, progress: &mut Progress, seed: Option<u64>) -> anyhow:
         );
         (State::Wrong, words)
     };
-    println!("{}", message.trim_end());
+    say(&format!("{}\n", message.trim_end()));
     progress.keep(text, verdict.name(), &content);
     Ok(verdict != State::Wrong)
 }

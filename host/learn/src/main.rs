@@ -97,17 +97,20 @@ fn run(command: Command) -> anyhow::Result<bool> {
             let hints = text.hints()?;
             let shown = if all { hints.len() } else { progress.one_more_hint(text).min(hints.len()) };
             for (i, hint) in hints[..shown].iter().enumerate() {
-                println!("{} of {}: {hint}\n", i + 1, hints.len());
+                say(&format!("{} of {}: {hint}\n\n", i + 1, hints.len()));
             }
         }
         Command::Watch { puzzle } => {
             let text = progress.choose(&texts, puzzle)?;
-            println!("judging {} whenever you save it; Ctrl+C ends this", workspace::shown(&text.mine()));
+            say(&format!(
+                "judging {} whenever you save it; Ctrl+C ends this\n",
+                workspace::shown(&text.mine())
+            ));
             let mut last = None;
             loop {
                 let now = text.read_mine()?;
                 if last.as_ref() != Some(&now) {
-                    println!();
+                    say("\n");
                     build::check(text, &mut progress, None)?;
                     last = Some(now);
                 }
@@ -128,15 +131,15 @@ fn run(command: Command) -> anyhow::Result<bool> {
             let text = progress.choose(&texts, Some(puzzle))?;
             text.reset()?;
             progress.forget(text);
-            println!("{} is as it was", workspace::shown(&text.mine()));
+            say(&format!("{} is as it was\n", workspace::shown(&text.mine())));
         }
     }
     Ok(true)
 }
 
 /// Prints a text; a reader such as `head` may have left.
-fn say(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+pub(crate) fn say(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
 }
 
 fn list(texts: &[Text], progress: &Progress) -> anyhow::Result<()> {
@@ -160,9 +163,9 @@ fn list(texts: &[Text], progress: &Progress) -> anyhow::Result<()> {
 
 fn show(text: &Text) -> anyhow::Result<()> {
     text.read_mine()?;
-    println!("Puzzle {:02}, {}: {}\n\n{}\n", text.number, text.name, text.line, text.task);
-    println!("edit:  {}", workspace::shown(&text.mine()));
-    println!("judge: cargo xtask learn check {}", text.number);
+    say(&format!("Puzzle {:02}, {}: {}\n\n{}\n\n", text.number, text.name, text.line, text.task));
+    say(&format!("edit:  {}\n", workspace::shown(&text.mine())));
+    say(&format!("judge: cargo xtask learn check {}\n", text.number));
     Ok(())
 }
 
@@ -184,7 +187,7 @@ fn check(
     for text in texts {
         if progress.state(text)? != "not tried" {
             all_right &= build::check(text, progress, seed)?;
-            println!();
+            say("\n");
         }
     }
     Ok(all_right)
@@ -202,15 +205,15 @@ fn predict(question: Option<usize>, value: Option<u64>) -> anyhow::Result<bool> 
     let question = number.checked_sub(1).and_then(|i| QUESTIONS.get(i));
     let question = question
         .with_context(|| format!("there is no question {number}; there are 1 to {}", QUESTIONS.len()))?;
-    println!("{}\n", question.text);
+    say(&format!("{}\n\n", question.text));
     let Some(value) = value else {
-        println!("Predict it: cargo xtask learn predict {number} VALUE");
+        say(&format!("Predict it: cargo xtask learn predict {number} VALUE\n"));
         return Ok(true);
     };
     let counted = question.count(Ptx::new(ptx::build("predict")?)?)?;
     let verdict = if counted == value { "right" } else { "not right" };
-    println!("{verdict}: the emulator counts {counted}, and you predicted {value}.\n{}", question.why);
-    println!("The kernel is `{}` in gpu-kernels/puzzles/src/predict.rs.", question.kernel);
+    say(&format!("{verdict}: the emulator counts {counted}, and you predicted {value}.\n{}\n", question.why));
+    say(&format!("The kernel is `{}` in gpu-kernels/puzzles/src/predict.rs.\n", question.kernel));
     Ok(counted == value)
 }
 
