@@ -86,6 +86,8 @@ def dot(problem):
 
 
 def fusion(problem):
+    if len(problem.numbers) > 1:
+        return  # A layer.
     n, torch = problem.numbers[0], problem.torch
     arrays = lambda: (problem.random(n) * 4,)
 
@@ -159,8 +161,8 @@ def main():
         seen.add(key)
         problem = Problem(timer, entry)
         for name, measured in PEERS[entry["lesson"]](problem):
-            kept = ("lesson", "at", "problem", "bytes", "flop")
-            found = {"name": name, "idea": "PyTorch"} | {field: entry[field] for field in kept}
+            kept = ("lesson", "at", "problem", "bytes", "flop", "peak")
+            found = {"name": name, "idea": "PyTorch"} | {field: entry[field] for field in kept if field in entry}
             if time.monotonic() - start > options.budget:
                 found["error"] = f"left out: the budget of {options.budget:.0f} s was used up"
             else:

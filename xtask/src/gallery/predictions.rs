@@ -125,7 +125,7 @@ pub fn section(lesson: &Lesson) -> String {
     }
     let is_one_problem = lesson.entries.iter().all(|entry| entry.at == lesson.entries[0].at);
     let mut rows =
-        header(&["rung and quantity", "predicted", "from", "measured", "difference", "elsewhere", "why"], 1);
+        header(&["rung and quantity", "predicted", "from", "measured", "difference", "elsewhere", "why"], 7);
     let (mut measured, mut close) = (0, 0);
     for prediction in predictions {
         let Outcome { predicted, measured: got, write, .. } = prediction.outcome(lesson);

@@ -309,7 +309,8 @@ fn results(lesson: &Lesson, title: &str, pages: &Path) -> anyhow::Result<String>
     let picture = match chart::draw(lesson, title)? {
         Some(svg) => {
             workspace::write(&pages.join(format!("{}.svg", lesson.name)), &svg)?;
-            format!("![{title}]({}.svg)\n\n", lesson.name)
+            let finding = lesson.finding().unwrap_or_else(|_| title.to_owned());
+            format!("![{finding}]({}.svg)\n\n", lesson.name)
         }
         None => String::new(),
     };
