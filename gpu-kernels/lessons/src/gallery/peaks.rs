@@ -132,7 +132,7 @@ pub fn divisor(factor: f32) -> u32 {
 pub trait Number: Copy {
     /// The sum of two chains.
     fn plus(self, other: Self) -> Self;
-    /// The number as it is written; of integers the lower 24 bits.
+    /// The number as it is written; of integers the upper 24 bits, on which all others have an influence.
     fn rounded(self) -> f32;
 }
 
@@ -167,7 +167,7 @@ macro_rules! integers {
             }
             #[inline(always)]
             fn rounded(self) -> f32 {
-                (self & 0xff_ffff) as f32
+                (self >> (<$ty>::BITS - 24)) as f32
             }
         }
     )*};

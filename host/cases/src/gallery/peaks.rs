@@ -90,11 +90,12 @@ fn sums(Chains { what, chains, .. }: Chains, times: usize, map: Map) -> Sums {
         let end = |n: usize| exactly((0..times).fold(first(n as f64), |x, _| step(x)));
         of_ends(std::array::from_fn(end), 128.0)
     };
-    let integers = |step: &dyn Fn(u64) -> u64| -> Sums {
+    let integers = |bits: u32, step: &dyn Fn(u64) -> u64| -> Sums {
         let ends: [u64; 8] = std::array::from_fn(|n| (0..times).fold(n as u64, |x, _| step(x)));
         Box::new(move |i| {
             let sum = (0..chains).fold(0, |sum: u64, k| sum.wrapping_add(ends[(i + 3 * k) % 8]));
-            Bound::exact((sum & 0xff_ffff) as f64)
+            // The upper 24 bits of the number.
+            Bound::exact((sum << (64 - bits) >> 40) as f64)
         })
     };
     let (low, divisor) = (u64::from(u32::MAX), u64::from(divisor(map.factor)));
@@ -106,10 +107,10 @@ fn sums(Chains { what, chains, .. }: Chains, times: usize, map: Map) -> Sums {
             let end = |n: usize| (0..times).fold(n as f32 / -8.0, |x, _| x.mul_add(x, x));
             of_ends(std::array::from_fn(|n| exactly(end(n).into())), 0.0)
         }
-        What::I32 => integers(&|x| x.wrapping_mul(x).wrapping_add(INCREMENT) & low),
-        What::I64 => integers(&|x| x.wrapping_mul(x).wrapping_add(INCREMENT)),
-        What::DivideI32 => integers(&|x| (x / divisor + (DIVIDEND & low)) & low),
-        What::DivideI64 => integers(&|x| (x / divisor).wrapping_add(DIVIDEND)),
+        What::I32 => integers(32, &|x| x.wrapping_mul(x).wrapping_add(INCREMENT) & low),
+        What::I64 => integers(64, &|x| x.wrapping_mul(x).wrapping_add(INCREMENT)),
+        What::DivideI32 => integers(32, &|x| (x / divisor + (DIVIDEND & low)) & low),
+        What::DivideI64 => integers(64, &|x| (x / divisor).wrapping_add(DIVIDEND)),
         What::Ex2 => repeated(|n| n / 4.0, |x| (-x).exp2()),
         What::Rsqrt => repeated(|n| (n + 1.0) / 4.0, |x| 1.0 / x.sqrt()),
         What::Cos => repeated(|n| n / 4.0, f64::cos),
