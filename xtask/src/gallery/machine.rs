@@ -50,7 +50,7 @@ pub fn section(docs: &Path) -> anyhow::Result<String> {
         vec![what.to_owned(), or_none(cpu), or_none(gpu), ratio]
     };
     let rows = [
-        row("cores, multiprocessors", [cores, sms], number),
+        row("virtual cores, multiprocessors", [cores, sms], number),
         row("threads that are ready to run at once", [cores, threads], number),
         row(
             "highest clock that is reported",

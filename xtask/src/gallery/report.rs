@@ -49,7 +49,8 @@ impl report::Entry for Entry {
     const RUN: &'static str = "gallery";
 
     fn is_replaced_by(&self, later: &Self) -> bool {
-        (&self.lesson, &self.name) == (&later.lesson, &later.name) && self.problem == later.problem
+        (&self.lesson, &self.name, &self.problem, self.at)
+            == (&later.lesson, &later.name, &later.problem, later.at)
     }
 }
 
@@ -134,7 +135,8 @@ fn with_times(plan: &[Entry], measured: &[Entry]) -> Vec<Entry> {
     for plan in plan {
         let of_rung =
             || measured.iter().filter(|entry| (&entry.lesson, &entry.name) == (&plan.lesson, &plan.name));
-        let timed = of_rung().find(|entry| entry.problem == plan.problem).cloned();
+        let key = |entry: &Entry| (entry.problem.clone(), entry.at);
+        let timed = of_rung().find(|entry| key(entry) == key(plan)).cloned();
         match timed {
             Some(Entry { peak, microseconds, samples, lacking, timeline, error, measured, .. }) => {
                 merged.push(Entry {

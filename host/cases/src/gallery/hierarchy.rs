@@ -80,8 +80,11 @@ pub(super) fn trials(scale: Scale) -> Vec<Trial> {
 impl Chase {
     /// The trial of a rung, at this place on the axis. It times a run.
     pub fn trial(self, name: (&'static str, &'static str), at: usize) -> Trial {
-        let Self { memory, lines, hops, step, .. } = self;
-        let words = format!("{lines} elements, {} bytes apart, {hops} loads", 4 * step);
+        let Self { memory, lines, hops, step, reserved, .. } = self;
+        let mut words = format!("{lines} elements, {} bytes apart, {hops} loads", 4 * step);
+        if reserved > 0 {
+            words += &format!(", {reserved} bytes reserved");
+        }
         let work = Work::of_bytes(4 * hops);
         // The chain is written once, and the place is read and written.
         let work = match memory {
