@@ -113,7 +113,8 @@ impl Emulator {
 
     /// Makes it a fault if two threads access the same bytes of global or shared memory, one of them writes, and nothing
     /// orders the two. Known orders are barriers of the block and of the warp. Atomic operations do not race with each other,
-    /// and a store of what the memory already holds does not race with other stores. It is for kernels that wait for each
+    /// but an atomic store after an atomic load of the same thread is a fault if another thread stores there: it may undo that.
+    /// A store to shared memory of what it already holds does not race with other stores. It is for kernels that wait for each
     /// other in no other way: not for copies, clusters, mbarriers and cooperative grids.
     pub fn with_race_check(self) -> Emulator {
         Emulator { checks_races: true, ..self }

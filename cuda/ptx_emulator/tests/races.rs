@@ -71,3 +71,39 @@ fn blocks_are_ordered_by_nothing() {
         exchange("global", "red.global.add", "bar.sync 0;", 32).replace("ld.global", "ld.relaxed.gpu.global");
     run(&ptx, 2, true).unwrap();
 }
+
+#[test]
+fn an_atomic_store_after_an_atomic_load_loses_updates() {
+    let kernel = |change: &str| {
+        format!(
+            ".version 8.6\n.target sm_75\n.address_size 64
+            .visible .entry exchange(.param .u64 out) {{
+                .reg .b32 %r<4>; .reg .b64 %rd<4>;
+                ld.param.u64 %rd1, [out];
+                {change}
+                ret;
+            }}"
+        )
+    };
+    let load = "ld.relaxed.gpu.global.u32 %r1, [%rd1]; add.u32 %r1, %r1, 1;";
+    let lost = kernel(&format!("{load} st.relaxed.gpu.global.u32 [%rd1], %r1;"));
+    let error = run(&lost, 1, true).unwrap_err();
+    let (access, other) = ("this thread atomically loads and later stores", "atomically stores it");
+    assert!(error.contains(access) && error.contains(other), "{error}");
+    // Without the load, and with an operation that does both, nothing is lost.
+    run(&kernel("st.release.gpu.global.u32 [%rd1], 1; ld.acquire.gpu.global.u32 %r1, [%rd1];"), 1, true)
+        .unwrap();
+    run(&kernel(&format!("{load} red.global.add.u32 [%rd1], 1;")), 1, true).unwrap();
+}
+
+#[test]
+fn two_threads_that_store_the_same_number_race_in_global_memory() {
+    let ptx = |space| {
+        exchange(space, &format!("st.{space}"), "bar.sync 0;", 32).replace("%r2, 4, %rd1", "%r1, 4, %rd1")
+    };
+    for space in ["shared", "global"] {
+        let ptx = ptx(space).replace("mov.u32 %r1, %tid.x;", "mov.u32 %r1, 7;");
+        let result = run(&ptx, 1, true);
+        assert_eq!(result.is_err(), space == "global", "{result:?}");
+    }
+}

@@ -1,12 +1,14 @@
 //! Builds the learner's file for the CPU and to PTX, and starts the program that judges it.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, IsTerminal as _, Read};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cuda_builder::CudaBuilderError;
+use ferrowarp_learn::VERDICT;
 use ferrowarp_learn::judge::State;
 use ferrowarp_learn::ptx;
 use ferrowarp_learn::text::Text;
@@ -17,6 +19,8 @@ use crate::say;
 
 /// How long the judge may take.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
+/// The most lines that a kernel's threads may print.
+const MAX_PRINTED: usize = 20;
 
 /// Judges the learner's file, prints the verdict and keeps it. Returns whether the kernel is right.
 pub fn check(text: &Text, progress: &mut Progress, seed: Option<u64>) -> anyhow::Result<bool> {
@@ -29,12 +33,13 @@ pub fn check(text: &Text, progress: &mut Progress, seed: Option<u64>) -> anyhow:
     let (verdict, message) = if is_same {
         judge(text, seed.unwrap_or_else(new_seed))?
     } else {
-        let declared = text.hole.lines().find(|line| line.contains(" fn "));
-        let words = format!(
-            "wrong: the judge calls the kernel with the parameters that it had at first; declare it so again:\n    {}",
-            declared.unwrap_or(&text.name)
-        );
-        (State::Wrong, words)
+        let why = if content.contains(&format!("fn {}", text.name)) {
+            "the judge calls the kernel with the parameters that it had at first; declare it so again"
+                .to_owned()
+        } else {
+            format!("the file has no kernel `{}`; declare it so", text.name)
+        };
+        (State::Wrong, format!("wrong: {why}:\n\n{}", text.declaration()))
     };
     say(&format!("{}\n", message.trim_end()));
     progress.keep(text, verdict.name(), &content);
@@ -42,6 +47,11 @@ pub fn check(text: &Text, progress: &mut Progress, seed: Option<u64>) -> anyhow:
 }
 
 fn judge(text: &Text, seed: u64) -> anyhow::Result<(State, String)> {
+    // Another check would write the same files.
+    std::fs::create_dir_all(crate::folder()).context("creating the folder of the judge")?;
+    let lock = crate::folder().join("lock");
+    let lock = File::create(&lock).with_context(|| format!("creating {}", lock.display()))?;
+    lock.lock().context("waiting for another check")?;
     text.select()?;
     let (program, ptx) = std::thread::scope(|scope| {
         let ptx = scope.spawn(|| ptx::build("mine"));
@@ -97,7 +107,8 @@ fn build_judge() -> anyhow::Result<Result<PathBuf, String>> {
         "judge",
         "--no-default-features",
     ]);
-    command.args(["--features", "mine", "--message-format", "json-diagnostic-rendered-ansi"]);
+    let format = if std::io::stdout().is_terminal() { "json-diagnostic-rendered-ansi" } else { "json" };
+    command.args(["--features", "mine", "--message-format", format]);
     let output = command.current_dir(workspace::root()).output().context("starting cargo")?;
     let (mut program, mut messages) = (None, String::new());
     for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -122,6 +133,10 @@ fn build_judge() -> anyhow::Result<Result<PathBuf, String>> {
 fn run_judge(command: &mut Command) -> anyhow::Result<(State, String)> {
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().context("starting the judge")?;
+    let printed = child.stdout.take().context("the judge has no output")?;
+    let errors = child.stderr.take().context("the judge has no messages")?;
+    let [printed, errors] =
+        [std::thread::spawn(|| read_output(printed)), std::thread::spawn(|| read_output(errors))];
     let start = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().context("waiting for the judge")? {
@@ -134,9 +149,7 @@ fn run_judge(command: &mut Command) -> anyhow::Result<(State, String)> {
         }
         std::thread::sleep(Duration::from_millis(10));
     };
-    let (mut printed, mut errors) = (String::new(), String::new());
-    child.stdout.take().context("the judge has no output")?.read_to_string(&mut printed)?;
-    child.stderr.take().context("the judge has no messages")?.read_to_string(&mut errors)?;
+    let [printed, errors] = [printed, errors].map(|reader| reader.join().unwrap_or_default());
     let Some(status) = status else {
         let seconds = TIME_LIMIT.as_secs();
         return Ok((
@@ -148,12 +161,33 @@ fn run_judge(command: &mut Command) -> anyhow::Result<(State, String)> {
         .into_iter()
         .find(|&state| status.code() == Some(10 + state as i32));
     match state {
-        Some(state) => Ok((state, printed)),
+        Some(state) => Ok((state, printed.trim_start().to_owned())),
         None => Ok((
             State::Wrong,
             format!("wrong: the kernel ended the judge ({status}). Its last message:\n{printed}{errors}"),
         )),
     }
+}
+
+/// Reads what the judge prints: the first lines that the kernel's threads print, and the verdict.
+fn read_output(output: impl Read) -> String {
+    let (mut lines, mut count, mut is_verdict) = (String::new(), 0, false);
+    for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
+        let line = String::from_utf8_lossy(&line);
+        if line == VERDICT {
+            is_verdict = true;
+            if count > MAX_PRINTED {
+                lines.push_str(&format!("... ({} more lines, of all runs)\n", count - MAX_PRINTED));
+            }
+            continue;
+        }
+        count += 1;
+        if is_verdict || count <= MAX_PRINTED {
+            lines.push_str(&line);
+            lines.push('\n');
+        }
+    }
+    lines
 }
 
 fn new_seed() -> u64 {

@@ -108,7 +108,7 @@ impl Context<'_> {
             FaultKind::TimedOut { limit } => {
                 (format!("{who} still runs after {} s", limit.as_secs()), ENDLESS)
             }
-            other => (format!("{who}: {other:?}"), "see docs/testing.md"),
+            other => return format!("{who}: {other}."),
         };
         format!("{words}.\n    likely cause: {cause}")
     }
@@ -197,31 +197,41 @@ impl Context<'_> {
 
     /// Explains a race: "stores global memory at 0x.., and thread [..] of block [..] loads it at PTX line ..".
     fn race(&self, who: &str, rest: &str, addresses: &Addresses) -> Option<String> {
-        let (verb, rest) = rest.split_once(' ')?;
+        let (verb, _) = rest.split_once(" global memory").or_else(|| rest.split_once(" shared memory"))?;
+        let is_shared = rest.starts_with(&format!("{verb} shared"));
         let (_, other) = rest.split_once(", and thread ")?;
         let verbs = |verb: &str| match verb {
             "loads" => "reads",
             "stores" => "writes",
-            _ => "changes (atomically)",
+            "atomically loads" => "reads (atomically)",
+            "atomically stores" => "writes (atomically)",
+            "atomically changes" => "changes (atomically)",
+            _ => "reads (atomically) and then writes (atomically)",
         };
         let other = other.split_once(", with no barrier")?.0;
-        let other_verb = other.split("] ").nth(2)?.split(' ').next()?;
+        let other_verb = other.split("] ").nth(2)?.split(" it at").next()?;
         let place = format!("block {}, thread {}", other.split_once("of block ")?.1, other);
         let (block, thread) = thread_of(&place)?;
         let other_who = format!("{}{}", thread_words(block, Some(thread)), self.line_of(other));
-        let what = if rest.starts_with("shared") {
+        let what = if is_shared {
             "an element of shared memory".to_owned()
         } else {
             let (buffer, byte) = self.nearest(address_in(rest)?, addresses)?;
-            element(buffer, byte as usize / buffer.initial.size())
+            match usize::try_from(byte).map(|byte| byte / buffer.initial.size()) {
+                Ok(index) if index < buffer.initial.len() => element(buffer, index),
+                _ => "memory that is no buffer, such as a `static`, which all threads share".to_owned(),
+            }
         };
+        let (are_writes, is_lost) = (verb == "stores" && other_verb == "stores", verb.contains("later"));
         let advice = match (verb, other_verb) {
+            _ if is_lost => LOST,
             _ if !who.contains(&format!("of block {}", dim3(block))) => BETWEEN_BLOCKS,
             ("stores", "stores") => BOTH_WRITE,
             _ => NO_BARRIER,
         };
+        let use_it = if are_writes { "write" } else { "use" };
         Some(format!(
-            "the result depends on luck: two threads use {what}, and nothing makes one wait for the other.\n    {who} {}\n    \
+            "the result depends on luck: two threads {use_it} {what}, and nothing makes one wait for the other.\n    {who} {}\n    \
              {other_who} {}\n    likely cause: {advice}",
             verbs(verb),
             verbs(other_verb)
@@ -240,6 +250,8 @@ impl Context<'_> {
 
 const NO_BARRIER: &str = "a barrier is missing between the two: `thread::sync_threads()`, after the writes, and in a loop also after \
      the reads, before the next writes. Or, if several threads add to it, they need an atomic";
+const LOST: &str = "an atomic load and an atomic store are two operations: what another thread stores in between is lost. Add in one, \
+     with `fetch_add`";
 const BOTH_WRITE: &str = "one thread alone should write it: look at the index, and at the `if` before the store. If several add to it, \
      they need an atomic";
 const BETWEEN_BLOCKS: &str = "between blocks nothing orders accesses. Let one thread alone write each element; if several add to it, \

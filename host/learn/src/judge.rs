@@ -6,9 +6,10 @@ use cuda_std::launch::KernelMeta;
 
 use crate::explain::Context;
 use crate::problem::{Draw, Problem, Puzzle, Sizes};
-use crate::ptx::Ptx;
+use crate::ptx::{MAX_STEPS, Ptx};
 use crate::rules::{Measure, Rule};
 use crate::run::{On, Run};
+use crate::spread;
 
 /// What a kernel is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +84,9 @@ pub fn judge(puzzle: &Puzzle, meta: &'static KernelMeta, ptx: Option<&Ptx>, seed
         }
     }
     if poor.is_empty() {
+        poor = spread::why_not(meta, puzzle, ptx).unwrap_or_default();
+    }
+    if poor.is_empty() {
         Verdict { state: State::Good, text: format!("good.{good}") }
     } else {
         Verdict { state: State::Right, text: format!("right, but not good yet.{poor}") }
@@ -105,12 +109,22 @@ fn wrong(meta: &'static KernelMeta, problem: &Problem, ptx: Option<&Ptx>, seed: 
                 was_right = true;
             }
             Err((error, addresses)) => match context.error(&error, &addresses) {
+                // An element that no thread writes says more than that two threads write another one.
+                Some(why) if why.contains("two threads write") => {
+                    return match run.outputs(On::Emulator(&ptx.with_max_steps(MAX_STEPS))) {
+                        Ok(outputs) => context
+                            .difference(&outputs, None)
+                            .filter(|why| why.contains("no thread wrote it")),
+                        Err((error, addresses)) => context.error(&error, &addresses),
+                    }
+                    .or(Some(why));
+                }
                 Some(why) => return Some(why),
                 None => unexplained = Some(format!("{error:?}")),
             },
         }
     }
-    for schedule in [None, Some(seed), Some(seed + 1), Some(seed + 2)] {
+    for schedule in [None, Some(seed), Some(seed.wrapping_add(1)), Some(seed.wrapping_add(2))] {
         match run.outputs(On::Executor(schedule)) {
             Ok(outputs) => {
                 let other = schedule.filter(|_| was_right);

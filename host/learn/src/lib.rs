@@ -10,6 +10,7 @@ pub mod ptx;
 mod puzzles;
 mod rules;
 mod run;
+mod spread;
 pub mod text;
 pub mod workspace;
 
@@ -20,6 +21,9 @@ use cuda_std::launch::{KernelMeta, kernels_in};
 use judge::State;
 pub use problem::Puzzle;
 pub use puzzles::{PUZZLES, puzzle};
+
+/// The line that [`judge_program`] prints before the verdict, after what the kernel prints.
+pub const VERDICT: &str = "----- verdict -----";
 
 /// The kernel of this name in this program.
 pub fn kernel(name: &str) -> Option<&'static KernelMeta> {
@@ -45,7 +49,7 @@ pub fn judge_program() -> ExitCode {
         }
     };
     let verdict = judge::judge(puzzle, meta, ptx.as_ref(), seed);
-    println!("{}", verdict.text);
+    println!("\n{VERDICT}\n{}", verdict.text);
     exit_code(verdict.state)
 }
 

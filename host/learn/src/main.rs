@@ -32,8 +32,8 @@ enum Command {
     List,
     /// Show a puzzle: its text, and the file to edit
     Show {
-        /// The puzzle [default: the first that is not done]
-        puzzle: Option<u32>,
+        /// The puzzle, by number or name [default: the first that is not done]
+        puzzle: Option<String>,
     },
     /// Judge your kernel
     Check {
@@ -45,16 +45,16 @@ enum Command {
     },
     /// Show a hint, one more at each call, and the solution at last
     Hint {
-        /// The puzzle [default: the first that is not done]
-        puzzle: Option<u32>,
+        /// The puzzle, by number or name [default: the first that is not done]
+        puzzle: Option<String>,
         /// Show all
         #[arg(long)]
         all: bool,
     },
     /// Judge your kernel whenever you save its file
     Watch {
-        /// The puzzle [default: the first that is not done]
-        puzzle: Option<u32>,
+        /// The puzzle, by number or name [default: the first that is not done]
+        puzzle: Option<String>,
     },
     /// Ask for a number that the emulator counts, and judge your prediction
     Predict {
@@ -69,7 +69,7 @@ enum Command {
     /// Give the file of a puzzle back as it was
     Reset {
         /// The puzzle
-        puzzle: u32,
+        puzzle: String,
     },
 }
 
@@ -90,10 +90,10 @@ fn run(command: Command) -> anyhow::Result<bool> {
     let mut progress = Progress::read();
     match command {
         Command::List => list(&texts, &progress)?,
-        Command::Show { puzzle } => show(progress.choose(&texts, puzzle)?)?,
+        Command::Show { puzzle } => show(progress.choose(&texts, puzzle.as_deref())?)?,
         Command::Check { puzzle, seed } => return check(&texts, &mut progress, puzzle.as_deref(), seed),
         Command::Hint { puzzle, all } => {
-            let text = progress.choose(&texts, puzzle)?;
+            let text = progress.choose(&texts, puzzle.as_deref())?;
             let hints = text.hints()?;
             let shown = if all { hints.len() } else { progress.one_more_hint(text).min(hints.len()) };
             for (i, hint) in hints[..shown].iter().enumerate() {
@@ -101,18 +101,19 @@ fn run(command: Command) -> anyhow::Result<bool> {
             }
         }
         Command::Watch { puzzle } => {
-            let text = progress.choose(&texts, puzzle)?;
+            let text = progress.choose(&texts, puzzle.as_deref())?;
             say(&format!(
                 "judging {} whenever you save it; Ctrl+C ends this\n",
                 workspace::shown(&text.mine())
             ));
             let mut last = None;
             loop {
-                let now = text.read_mine()?;
-                if last.as_ref() != Some(&now) {
+                // An editor may replace the file: for a moment there is none.
+                let now = if text.mine().exists() || last.is_none() { Some(text.read_mine()?) } else { None };
+                if now.is_some() && last != now {
                     say("\n");
                     build::check(text, &mut progress, None)?;
-                    last = Some(now);
+                    last = now;
                 }
                 std::thread::sleep(std::time::Duration::from_millis(300));
             }
@@ -128,10 +129,13 @@ fn run(command: Command) -> anyhow::Result<bool> {
             }
         }
         Command::Reset { puzzle } => {
-            let text = progress.choose(&texts, Some(puzzle))?;
-            text.reset()?;
+            let text = progress.choose(&texts, Some(&puzzle))?;
+            let before = text.reset()?;
             progress.forget(text);
             say(&format!("{} is as it was\n", workspace::shown(&text.mine())));
+            if let Some(before) = before {
+                say(&format!("what you had is in {}\n", workspace::shown(&before)));
+            }
         }
     }
     Ok(true)
@@ -176,11 +180,7 @@ fn check(
     seed: Option<u64>,
 ) -> anyhow::Result<bool> {
     if puzzle != Some("all") {
-        let number = puzzle.map(|number| number.parse()).transpose();
-        let number = number.map_err(|_| {
-            anyhow::anyhow!("`{}` is not a puzzle; give a number or `all`", puzzle.unwrap_or_default())
-        })?;
-        let text = progress.choose(texts, number)?;
+        let text = progress.choose(texts, puzzle)?;
         return build::check(text, progress, seed);
     }
     let mut all_right = true;

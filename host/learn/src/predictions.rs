@@ -117,8 +117,8 @@ pub const QUESTIONS: &[Question] = &[
         why: "A bank gives one word per pass, to any number of threads. Conflicts are between different words.",
     },
     Question {
-        text: "In a block of 128 threads, those with an even index run a loop, and the odd ones do not: `if i % 2 == 0`. At how \
-               many executed branches does a warp diverge?",
+        text: "In a block of 128 threads, those with an even index run a loop, and the odd ones do not: `if i % 2 == 0`. How \
+               many times does a warp diverge, counted over all warps of the block?",
         kernel: "branches",
         argument: 1,
         threads: 128,
@@ -126,8 +126,8 @@ pub const QUESTIONS: &[Question] = &[
         why: "Each of the 4 warps has even and odd threads, and diverges once. The odd ones wait.",
     },
     Question {
-        text: "Now the 32 threads of a warp decide alike: `if i / 32 % 2 == 0`. At how many executed branches does a warp of the \
-               128 threads diverge?",
+        text: "Now the 32 threads of a warp decide alike: `if i / 32 % 2 == 0`. How many times does a warp diverge, counted \
+               over all warps of the 128 threads?",
         kernel: "branches",
         argument: 32,
         threads: 128,

@@ -46,12 +46,17 @@ impl Progress {
         })
     }
 
-    /// The puzzle of this number, or the first that is not good.
-    pub fn choose<'a>(&self, texts: &'a [Text], number: Option<u32>) -> anyhow::Result<&'a Text> {
-        if let Some(number) = number {
-            let found = texts.iter().find(|text| text.number == number);
-            return found
-                .with_context(|| format!("there is no puzzle {number}; there are 1 to {}", texts.len()));
+    /// The puzzle of this number or name, or the first that is not good.
+    pub fn choose<'a>(&self, texts: &'a [Text], puzzle: Option<&str>) -> anyhow::Result<&'a Text> {
+        if let Some(puzzle) = puzzle {
+            let is_meant = |text: &&Text| text.name == puzzle || puzzle.parse() == Ok(text.number);
+            let found = texts.iter().find(is_meant);
+            return found.with_context(|| {
+                format!(
+                    "there is no puzzle `{puzzle}`; there are 1 to {}, and `list` shows their names",
+                    texts.len()
+                )
+            });
         }
         for text in texts {
             if self.state(text)? != "good" {
@@ -63,6 +68,8 @@ impl Progress {
 
     /// Keeps a verdict about this content.
     pub fn keep(&mut self, text: &Text, verdict: &str, content: &str) {
+        // Another check may have written it.
+        *self = Progress::read();
         let hints = self.entries.get(&text.name).map_or(0, |entry| entry.2);
         self.entries.insert(text.name.clone(), (verdict.to_owned(), hash_of(content), hints));
         self.write();

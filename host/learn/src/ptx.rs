@@ -1,6 +1,7 @@
 //! The PTX of puzzles: building it, an emulator of it, and which line of the source an instruction comes from.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context;
 use cuda_builder::{CudaBuilder, DebugInfo, NvvmArch};
@@ -9,11 +10,12 @@ use ptx_emulator::{Emulator, PtxModule};
 use crate::workspace;
 
 /// Instructions that a block may execute before it counts as endless.
-const MAX_STEPS: u64 = 20_000_000;
+pub const MAX_STEPS: u64 = 20_000_000;
 
 /// A module of PTX.
 pub struct Ptx {
     text: String,
+    module: Arc<PtxModule>,
     /// Runs it.
     pub emulator: Emulator,
 }
@@ -43,8 +45,14 @@ impl Ptx {
     /// # Errors
     /// The text is not PTX that the emulator knows.
     pub fn new(text: String) -> anyhow::Result<Ptx> {
-        let module = PtxModule::parse(&text).context("the emulator cannot read the PTX")?;
-        Ok(Ptx { text, emulator: Emulator::new(module).with_max_steps(MAX_STEPS).with_race_check() })
+        let module = Arc::new(PtxModule::parse(&text).context("the emulator cannot read the PTX")?);
+        let emulator = Emulator::new(Arc::clone(&module)).with_max_steps(MAX_STEPS).with_race_check();
+        Ok(Ptx { text, module, emulator })
+    }
+
+    /// An emulator that stops a block after about this many instructions of its threads.
+    pub fn with_max_steps(&self, most: u64) -> Emulator {
+        Emulator::new(Arc::clone(&self.module)).with_max_steps(most)
     }
 
     /// Same, from a file.

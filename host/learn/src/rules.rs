@@ -59,10 +59,12 @@ pub enum Measure {
     Divergent,
     /// Atomic operations of threads on global memory.
     GlobalAtomics,
-    /// Accesses of shared memory.
+    /// Accesses of shared memory, per block.
     SharedAccesses,
     /// Barriers that warps execute.
     Barriers,
+    /// Instructions that warps execute.
+    Instructions,
     /// 1 if no instruction of tensor cores is executed.
     NoTensorCores,
 }
@@ -79,8 +81,9 @@ impl Measure {
             Measure::Conflicts => "bank conflicts of shared memory",
             Measure::Divergent => "branches at which a warp diverges",
             Measure::GlobalAtomics => "atomic operations on global memory",
-            Measure::SharedAccesses => "requests to shared memory",
+            Measure::SharedAccesses => "requests to shared memory per block",
             Measure::Barriers => "barriers that warps execute",
+            Measure::Instructions => "instructions of all warps",
             Measure::NoTensorCores => "launches that do not use tensor cores",
         }
     }
@@ -99,6 +102,10 @@ impl Measure {
         match self {
             Measure::Reads => self.amount(&counts.total) / bytes_of(false),
             Measure::Writes => self.amount(&counts.total) / bytes_of(true),
+            Measure::SharedAccesses => {
+                let grid = problem.config.grid;
+                self.amount(&counts.total) / f64::from(grid.x * grid.y * grid.z)
+            }
             _ => self.amount(&counts.total),
         }
     }
@@ -116,6 +123,7 @@ impl Measure {
             Measure::GlobalAtomics => counts.global.atomics.bytes / 4,
             Measure::SharedAccesses => counts.shared.total().requests,
             Measure::Barriers => counts.collectives.barriers,
+            Measure::Instructions => counts.instructions.warps,
             Measure::NoTensorCores => u64::from(counts.flop.tensor == 0),
         };
         whole as f64

@@ -78,16 +78,27 @@ impl Text {
         if !path.exists() {
             self.reset()?;
         }
-        std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+        let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        String::from_utf8(bytes).with_context(|| {
+            format!("{} is not UTF-8; save it as UTF-8, or `reset` the puzzle", workspace::shown(&path))
+        })
     }
 
-    /// Gives the reader's file back as it was.
+    /// Gives the reader's file back as it was. Returns where the old one is kept, if it was another.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn reset(&self) -> anyhow::Result<()> {
+    pub fn reset(&self) -> anyhow::Result<Option<PathBuf>> {
+        let (path, before) = (self.mine(), self.mine().with_extension("rs.before"));
+        let is_edited = path.exists() && !std::fs::read(&path).is_ok_and(|old| old == self.hole.as_bytes());
+        if is_edited {
+            std::fs::rename(&path, &before)
+                .with_context(|| format!("renaming {} to {}", path.display(), before.display()))?;
+        }
         std::fs::create_dir_all(source("mine")).context("creating the folder of your files")?;
-        std::fs::write(self.mine(), &self.hole).with_context(|| format!("writing {}", self.mine().display()))
+        std::fs::write(self.mine(), &self.hole)
+            .with_context(|| format!("writing {}", self.mine().display()))?;
+        Ok(is_edited.then_some(before))
     }
 
     /// Makes this puzzle the one that the feature `mine` compiles.
@@ -126,6 +137,12 @@ impl Text {
         let end = solution[1..].find("\n\n// Wrong").map_or(solution.len(), |end| end + 1);
         hints.push(format!("A solution:\n\n{}", solution[..end].replace("_solution", "").trim_end()));
         Ok(hints)
+    }
+
+    /// The declaration of the kernel in the file with the hole.
+    pub fn declaration(&self) -> &str {
+        let declaration = self.hole.find("#[kernel").map_or("", |from| &self.hole[from..]);
+        declaration.split('{').next().unwrap_or_default().trim_end()
     }
 
     /// The kernel's name and parameters, without spaces, in a file with it.

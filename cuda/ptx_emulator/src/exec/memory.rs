@@ -205,7 +205,7 @@ impl Cx<'_> {
         self.check_policy(i.a)?;
         let address = self.address(at)?;
         let place = self.place_of(at.space, address, bytes * more.d.len() as u64, Access::Load)?;
-        let kind = if form.has(flag::STRONG) { Kind::Atomic } else { Kind::Load };
+        let kind = if form.has(flag::STRONG) { Kind::AtomicLoad } else { Kind::Load };
         self.check_race(place, bytes * more.d.len() as u64, kind)?;
         for (index, &d) in more.d.iter().enumerate() {
             let offset = index as u64 * bytes;
@@ -231,12 +231,14 @@ impl Cx<'_> {
         let place = self.place(&more.at[0], bytes * more.a.len() as u64, Access::Store)?;
         if self.grid.races.is_some() {
             let mut parts = more.a.iter().enumerate();
-            let is_same = parts.all(|(index, &value)| {
-                let held = self.load(place.plus(index as u64 * bytes), bytes as usize);
-                held.undefined == 0 && held.value == self.bits(value).value & i.form.ty.mask()
-            });
+            // In global memory it is work done twice.
+            let is_same = matches!(place, Place::Shared(_))
+                && parts.all(|(index, &value)| {
+                    let held = self.load(place.plus(index as u64 * bytes), bytes as usize);
+                    held.undefined == 0 && held.value == self.bits(value).value & i.form.ty.mask()
+                });
             let kind = match (i.form.has(flag::STRONG), is_same) {
-                (true, _) => Kind::Atomic,
+                (true, _) => Kind::AtomicStore,
                 (false, true) => Kind::StoreOfSame,
                 (false, false) => Kind::Store,
             };

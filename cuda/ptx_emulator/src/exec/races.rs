@@ -1,8 +1,9 @@
 //! Races: accesses of two threads to the same bytes of global or shared memory, one of them a write, that nothing orders.
 //!
 //! Known orders are the barriers of a block, and `bar.warp.sync` among the lanes of a warp. Atomic operations and loads and
-//! stores with an order do not race with each other. A store of what the memory already holds races with no store. Copies
-//! and tensor instructions are not seen.
+//! stores with an order do not race with each other, except that a thread that loads and then stores loses what others store
+//! in between. A store to shared memory of what it already holds races with no store. Copies and tensor instructions are not
+//! seen.
 
 use std::collections::HashMap;
 
@@ -24,6 +25,39 @@ struct Byte {
     write: Option<Seen>,
     /// By two threads.
     reads: [Option<Seen>; 2],
+    /// The same of loads with an order.
+    atomic_reads: [Option<Seen>; 2],
+}
+
+impl Byte {
+    /// The write of another thread that an atomic store may undo, because its thread has loaded the byte before: since the
+    /// last barrier, and with no atomic operation that does both.
+    fn lost_by(&self, now: &Seen) -> Option<Seen> {
+        let is_own = |read: &Seen| read.thread() == now.thread() && read.passed[0] == now.passed[0];
+        let has_loaded = self.atomic_reads.iter().flatten().any(is_own);
+        self.write.filter(|write| now.kind == Kind::AtomicStore && has_loaded && !write.is_before(now))
+    }
+
+    fn record(&mut self, now: Seen) {
+        let reads = match now.kind {
+            Kind::Load => &mut self.reads,
+            Kind::AtomicLoad => &mut self.atomic_reads,
+            Kind::AtomicStore => {
+                self.write = Some(now);
+                self.reads = [None; 2];
+                return;
+            }
+            _ => {
+                // What other threads have loaded is old from now on; this thread's value is not.
+                let is_others = |read: &Seen| now.kind == Kind::Atomic && read.thread() != now.thread();
+                let atomic_reads = self.atomic_reads.map(|read| read.filter(is_others));
+                *self = Byte { write: Some(now), reads: [None; 2], atomic_reads };
+                return;
+            }
+        };
+        let is_again = reads[0].is_some_and(|read| read.thread() == now.thread());
+        *reads = [Some(now), reads[usize::from(is_again)]];
+    }
 }
 
 /// An access.
@@ -44,10 +78,23 @@ pub(crate) struct Seen {
 pub(crate) enum Kind {
     Load,
     Store,
-    /// A store of what the memory holds.
+    /// A store to shared memory of what it holds.
     StoreOfSame,
-    /// With an order, or atomic.
+    /// With an order.
+    AtomicLoad,
+    AtomicStore,
+    /// Both in one.
     Atomic,
+}
+
+impl Kind {
+    fn is_atomic(self) -> bool {
+        matches!(self, Kind::AtomicLoad | Kind::AtomicStore | Kind::Atomic)
+    }
+
+    fn is_load(self) -> bool {
+        matches!(self, Kind::Load | Kind::AtomicLoad)
+    }
 }
 
 impl Seen {
@@ -64,12 +111,9 @@ impl Seen {
     }
 
     fn races_with(&self, later: &Seen) -> bool {
-        let is_benign = matches!(
-            (self.kind, later.kind),
-            (Kind::Load, Kind::Load)
-                | (Kind::Atomic, Kind::Atomic)
-                | (Kind::Store | Kind::StoreOfSame, Kind::StoreOfSame)
-        );
+        let is_benign = self.kind.is_load() && later.kind.is_load()
+            || self.kind.is_atomic() && later.kind.is_atomic()
+            || matches!((self.kind, later.kind), (Kind::Store | Kind::StoreOfSame, Kind::StoreOfSame));
         !is_benign && !self.is_before(later)
     }
 
@@ -77,7 +121,9 @@ impl Seen {
         match self.kind {
             Kind::Load => "loads",
             Kind::Store | Kind::StoreOfSame => "stores",
-            Kind::Atomic => "changes atomically",
+            Kind::AtomicLoad => "atomically loads",
+            Kind::AtomicStore => "atomically stores",
+            Kind::Atomic => "atomically changes",
         }
     }
 }
@@ -103,20 +149,19 @@ impl Races {
         let memory = if is_shared { now.block + 1 } else { 0 };
         for at in address..address + bytes {
             let byte = self.bytes.entry((memory, at)).or_default();
-            let before = [byte.write, byte.reads[0], byte.reads[1]].into_iter().flatten();
-            if let Some(other) = before.into_iter().find(|before| before.races_with(&now)) {
+            let [first, second] = byte.reads;
+            let [third, fourth] = byte.atomic_reads;
+            let before = [byte.write, first, second, third, fourth].into_iter().flatten();
+            let race = before.into_iter().find(|before| before.races_with(&now));
+            let lost = byte.lost_by(&now);
+            if let Some(other) = race.or(lost) {
                 let (block, thread) = (other.ids.ctaid, other.ids.tid);
-                let (access, verb, line) = (now.verb(), other.verb(), other.line);
+                let access = if race.is_none() { "atomically loads and later stores" } else { now.verb() };
+                let (verb, line) = (other.verb(), other.line);
                 let space = if is_shared { "shared" } else { "global" };
                 return Err(Cause::Race { access, space, address, verb, block, thread, line });
             }
-            match now.kind {
-                Kind::Load if byte.reads[0].is_some_and(|read| read.thread() == now.thread()) => {
-                    byte.reads[0] = Some(now);
-                }
-                Kind::Load => byte.reads = [Some(now), byte.reads[0]],
-                _ => *byte = Byte { write: Some(now), reads: [None; 2] },
-            }
+            byte.record(now);
         }
         Ok(())
     }

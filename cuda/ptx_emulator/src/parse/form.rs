@@ -7,7 +7,7 @@ const UNSEEN: [&str; 22] = [
     "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "cta", "cluster", "gpu", "sys",
     "gl", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "sc", "noftz",
 ];
-const STRONG: [&str; 3] = ["relaxed", "acquire", "volatile"];
+const STRONG: [&str; 4] = ["relaxed", "acquire", "release", "volatile"];
 
 fn is_unseen(word: &str) -> bool {
     let is_hint = word.starts_with("L1::") || word.starts_with("L2::") && word != "L2::cache_hint";

@@ -60,10 +60,42 @@ pub unsafe fn add_ten_endless(out: *mut f32, inp: &[f32]) {
 }
 
 // Wrong: each thread computes all elements.
-// Says: not good yet; writes of each output byte; repeat each other's work
+// Says: two threads write out[; one thread alone
 #[kernel]
 pub unsafe fn add_ten_all(out: *mut f32, inp: &[f32]) {
     for i in 0..inp.len() {
         *out.add(i) = inp[i] + 10.0;
+    }
+}
+
+// Wrong: threads beyond the end repeat the last element.
+// Says: two threads write out[; one thread alone
+#[kernel]
+pub unsafe fn add_ten_min(out: *mut f32, inp: &[f32]) {
+    let i = (thread::index_1d() as usize).min(inp.len() - 1);
+    *out.add(i) = inp[i] + 10.0;
+}
+
+// Wrong: one thread computes all elements.
+// Says: not good yet; few threads do all the work
+#[kernel]
+pub unsafe fn add_ten_one_thread(out: *mut f32, inp: &[f32]) {
+    if thread::index_1d() == 0 {
+        for i in 0..inp.len() {
+            *out.add(i) = inp[i] + 10.0;
+        }
+    }
+}
+
+// Wrong: a `static` that all threads write.
+// Says: two threads write memory that is no buffer
+#[kernel]
+pub unsafe fn add_ten_static(out: *mut f32, inp: &[f32]) {
+    static mut K: f32 = 0.0;
+    K = (inp.len() + 10) as f32;
+    thread::sync_threads();
+    let i = thread::index_1d() as usize;
+    if i < inp.len() {
+        *out.add(i) = inp[i] + (K - inp.len() as f32);
     }
 }

@@ -49,3 +49,11 @@ pub unsafe fn guard_late(out: *mut f32, inp: *const f32, n: u32) {
         *out.add(i) = x * x;
     }
 }
+
+// Wrong: threads beyond the end begin again at the first element.
+// Says: two threads write out[; one thread alone
+#[kernel]
+pub unsafe fn guard_modulo(out: *mut f32, inp: *const f32, n: u32) {
+    let i = (thread::index_1d() % n) as usize;
+    *out.add(i) = *inp.add(i) * *inp.add(i);
+}

@@ -38,7 +38,7 @@ pub unsafe fn grid_stride_chunks(out: *mut f32, inp: *const f32, n: u32) {
 }
 
 // Wrong: the threads of a block as the step, so that elements are computed several times.
-// Says: not good yet; reads of each input byte; writes of each output byte
+// Says: two threads write out[
 #[kernel]
 pub unsafe fn grid_stride_block_step(out: *mut f32, inp: *const f32, n: u32) {
     let mut i = thread::index_1d();

@@ -70,3 +70,18 @@ pub unsafe fn divergence_even(data: *mut u32, n: u32, rounds: u32) {
         *data.add(i as usize) = x;
     }
 }
+
+// Wrong: all threads run the loop, and half of them for nothing.
+// Says: not good yet; instructions of all warps
+#[kernel]
+pub unsafe fn divergence_both(data: *mut u32, n: u32, rounds: u32) {
+    let i = thread::index_1d();
+    if i < n {
+        let x = *data.add(i as usize);
+        let mut y = x;
+        for _ in 0..rounds {
+            y = y.wrapping_mul(1664525).wrapping_add(1013904223);
+        }
+        *data.add(i as usize) = if i % 2 == 0 { y } else { x.wrapping_add(1) };
+    }
+}

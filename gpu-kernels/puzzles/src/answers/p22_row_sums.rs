@@ -69,7 +69,7 @@ pub unsafe fn row_sums_in_loop(out: *mut f32, inp: *const f32, rows: u32, cols: 
 }
 
 // Wrong: all lanes write the sum.
-// Says: not good yet; writes of each output byte; one thread alone
+// Says: two threads write out[; one thread alone
 #[kernel]
 pub unsafe fn row_sums_all_write(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (warp, lane) = (thread::index_1d() / 32, warp::lane_id());

@@ -58,3 +58,15 @@ pub unsafe fn total_by_atomic_returns(total: *mut u32, inp: &[u32]) {
         AtomicU32::from_ptr(total).fetch_add(sum, Ordering::Relaxed);
     }
 }
+
+// Wrong: an atomic load and an atomic store.
+// Says: depends on luck; total[0]; is lost; fetch_add
+#[kernel]
+pub unsafe fn total_by_atomic_load_store(total: *mut u32, inp: &[u32]) {
+    let i = thread::index_1d() as usize;
+    let sum = warp::reduce_sum(inp.get(i).copied().unwrap_or(0));
+    if warp::lane_id() == 0 {
+        let total = AtomicU32::from_ptr(total);
+        total.store(total.load(Ordering::Relaxed) + sum, Ordering::Relaxed);
+    }
+}

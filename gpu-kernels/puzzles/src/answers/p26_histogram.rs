@@ -103,3 +103,43 @@ pub unsafe fn histogram_store(counts: *mut u32, inp: &[u32]) {
         *counts.add(tid) = *of_block.add(tid);
     }
 }
+
+// Wrong: an atomic load and an atomic store in shared memory.
+// Says: depends on luck; shared memory; is lost; fetch_add
+#[kernel]
+pub unsafe fn histogram_load_store(counts: *mut u32, inp: &[u32]) {
+    let of_block = shared_array![u32; 64];
+    let tid = thread::thread_idx_x() as usize;
+    if tid < 64 {
+        *of_block.add(tid) = 0;
+    }
+    thread::sync_threads();
+    if let Some(&bin) = inp.get(thread::index_1d() as usize) {
+        let count = BlockAtomicU32::from_ptr(of_block.add(bin as usize));
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+    thread::sync_threads();
+    if tid < 64 {
+        AtomicU32::from_ptr(counts.add(tid)).fetch_add(*of_block.add(tid), Ordering::Relaxed);
+    }
+}
+
+// Wrong: an atomic load and an atomic store at the end.
+// Says: depends on luck; counts[; is lost; fetch_add
+#[kernel]
+pub unsafe fn histogram_load_store_last(counts: *mut u32, inp: &[u32]) {
+    let of_block = shared_array![u32; 64];
+    let tid = thread::thread_idx_x() as usize;
+    if tid < 64 {
+        *of_block.add(tid) = 0;
+    }
+    thread::sync_threads();
+    if let Some(&bin) = inp.get(thread::index_1d() as usize) {
+        BlockAtomicU32::from_ptr(of_block.add(bin as usize)).fetch_add(1, Ordering::Relaxed);
+    }
+    thread::sync_threads();
+    if tid < 64 {
+        let count = AtomicU32::from_ptr(counts.add(tid));
+        count.store(count.load(Ordering::Relaxed) + *of_block.add(tid), Ordering::Relaxed);
+    }
+}

@@ -2,7 +2,7 @@
 
 use cuda_std::launch::LaunchConfig;
 
-use crate::problem::{Draw, Problem, Puzzle};
+use crate::problem::{Draw, Problem, Puzzle, Sizes};
 use crate::rules::{COALESCED, Measure, ONCE, Rule};
 
 pub(super) const PUZZLES: &[Puzzle] = &[
@@ -53,11 +53,18 @@ const VECTORS: &[Rule] = &[Rule {
     advice: "A request of a warp with 4 bytes per thread loads 128 bytes, one with 16 bytes per thread 512.",
 }];
 
-const UNIFORM: &[Rule] = &[Rule {
-    measure: Measure::Divergent,
-    most: 0.0,
-    advice: "Lanes of one warp take different branches. Give each warp elements of one kind.",
-}];
+const UNIFORM: &[Rule] = &[
+    Rule {
+        measure: Measure::Divergent,
+        most: 0.0,
+        advice: "Lanes of one warp take different branches. Give each warp elements of one kind.",
+    },
+    Rule {
+        measure: Measure::Instructions,
+        most: 1700.0,
+        advice: "Some warps compute what no element needs. Let only those with even elements run the loop.",
+    },
+];
 
 fn add_ten(draw: &mut Draw) -> Problem {
     let len = draw.extent(128, 4);
@@ -152,6 +159,7 @@ fn vector_load(draw: &mut Draw) -> Problem {
 
 fn divergence(draw: &mut Draw) -> Problem {
     let (len, rounds) = (draw.extent(128, 4), draw.between(1, 20));
+    let rounds = if draw.sizes() == Sizes::Counted { 100 } else { rounds };
     let data = draw.integers(len, 1 << 20);
     let step = |x: u32, _| x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     let replaced = data.iter().enumerate().map(|(i, &x)| match i % 2 {

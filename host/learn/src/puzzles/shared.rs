@@ -46,7 +46,7 @@ const NO_CONFLICTS: &[Rule] = &[
 
 const SHUFFLED: &[Rule] = &[Rule {
     measure: Measure::SharedAccesses,
-    most: 64.0,
+    most: 16.0,
     advice: "Let each warp add its elements by shuffles first: then a block exchanges one number per warp.",
 }];
 
