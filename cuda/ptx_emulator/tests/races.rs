@@ -64,9 +64,9 @@ fn a_barrier_of_the_warp_orders_its_lanes_only() {
 #[test]
 fn blocks_are_ordered_by_nothing() {
     let ptx = exchange("global", "st.global", "bar.sync 0;", 32);
-    // The second block stores the same numbers where the first has loaded them.
+    // The second block stores the same numbers where the first has stored them.
     let error = run(&ptx, 2, true).unwrap_err();
-    assert!(error.contains("block [1, 0, 0]") && error.contains("of block [0, 0, 0] loads it"), "{error}");
+    assert!(error.contains("block [1, 0, 0]") && error.contains("of block [0, 0, 0] stores it"), "{error}");
     let ptx =
         exchange("global", "red.global.add", "bar.sync 0;", 32).replace("ld.global", "ld.relaxed.gpu.global");
     run(&ptx, 2, true).unwrap();

@@ -115,6 +115,9 @@ impl Context<'_> {
 
     /// Explains an access beyond a buffer.
     fn beyond(&self, buffer: &Buffer, byte: i64, verb: &str, who: &str, place: Option<Place>) -> String {
+        if byte.abs() > FAR {
+            return format!("{who} {verb} memory far from every buffer.\n    likely cause: {NO_ARGUMENT}");
+        }
         let (index, len) = (byte.div_euclid(buffer.initial.size() as i64), buffer.initial.len() as i64);
         let config = self.problem.config;
         let is_line = config.grid.y == 1 && config.block.y == 1;
@@ -158,8 +161,7 @@ impl Context<'_> {
             let (buffer, byte) = self.nearest(address, addresses)?;
             if byte.abs() > FAR {
                 return Some(format!(
-                    "{who} accesses the address {address:#x}, far from every buffer.\n    likely cause: a pointer that is not \
-                     one of the arguments, or an index that went below 0"
+                    "{who} accesses the address {address:#x}, far from every buffer.\n    likely cause: {NO_ARGUMENT}"
                 ));
             }
             if message.contains("may only read") {
@@ -258,6 +260,7 @@ const BETWEEN_BLOCKS: &str = "between blocks nothing orders accesses. Let one th
      they need an atomic";
 const BEYOND: &str = "the grid has more threads than there are elements, or an index is off by one: compare the index with the length \
      before the access";
+const NO_ARGUMENT: &str = "a pointer that is not one of the arguments, or an index that went below 0";
 /// The distance from a buffer in bytes from which on an address has nothing to do with it.
 const FAR: i64 = 1 << 30;
 const ENDLESS: &str =
