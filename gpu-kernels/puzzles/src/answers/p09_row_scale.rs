@@ -46,3 +46,16 @@ pub unsafe fn row_scale_no_guard(out: *mut f32, inp: *const f32, scale: *const f
         *out.add(at) = *inp.add(at) * *scale.add(row as usize);
     }
 }
+
+// Wrong: two threads compute each element.
+// Says: two threads write out[; one thread alone
+#[kernel]
+pub unsafe fn row_scale_twice(out: *mut f32, inp: *const f32, scale: *const f32, rows: u32, cols: u32) {
+    let i = thread::index_1d();
+    for at in [i, i ^ 1] {
+        if at < rows * cols {
+            let (row, at) = (at / cols, at as usize);
+            *out.add(at) = *inp.add(at) * *scale.add(row as usize);
+        }
+    }
+}

@@ -74,3 +74,17 @@ pub unsafe fn warp_sum_all_write(out: *mut f32, inp: &[f32]) {
         *out.add(i / 32) = sum;
     }
 }
+
+// Wrong: lane 0 adds alone.
+// Says: not good yet; few threads do all the work
+#[kernel]
+pub unsafe fn warp_sum_one_lane(out: *mut f32, inp: &[f32]) {
+    let i = thread::index_1d() as usize;
+    if i % 32 == 0 && i < inp.len() {
+        let mut sum = 0.0;
+        for k in i..inp.len().min(i + 32) {
+            sum += inp[k];
+        }
+        *out.add(i / 32) = sum;
+    }
+}

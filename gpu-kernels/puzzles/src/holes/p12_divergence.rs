@@ -6,7 +6,7 @@
 // The kernel below is right. But half of the lanes of each warp have a long loop, and the other half waits: the warp
 // diverges. Choose another element for each thread, so that a warp has even elements only, or odd ones only.
 //
-// Good: no branch diverges if `n` is a multiple of 64.
+// Good: no branch diverges if `n` is a multiple of 64, and the warps with odd elements do not run the loop.
 
 use cuda_std::{kernel, thread};
 
