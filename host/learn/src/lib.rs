@@ -31,7 +31,7 @@ pub fn kernel(name: &str) -> Option<&'static KernelMeta> {
 }
 
 /// The program that judges the kernel linked into it: `judge NUMBER SEED PTX`, where PTX is a file or `-`. Its exit status is
-/// that of [`exit_code`].
+/// that of `exit_code`.
 pub fn judge_program() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [number, seed, ptx] = &arguments[..] else { return usage() };
