@@ -91,8 +91,7 @@ impl ColouredStack {
 
     /// Keeps the stack for another fiber.
     pub(super) fn give_back(self) {
-        #[cfg(all(target_os = "linux", not(miri)))]
-        if !Memory::guards_are_mappings()
+        if !guards_are_mappings()
             && let Ok(mut idle) = IDLE.try_lock()
             && idle.len() < MOST_IDLE
         {
@@ -108,10 +107,17 @@ impl ColouredStack {
         let bytes = bytes().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
         let memory = Memory::new(bytes);
         let memory = memory.map_err(|error| io::Error::other(format!("{error}; launch smaller blocks")))?;
-        #[cfg(all(target_os = "linux", not(miri)))]
         let made = MADE.replace(MADE.get() + 1);
         Ok(ColouredStack { memory, colour: made % COLOURS })
     }
+}
+
+/// Returns whether a guard page may need a mapping of its own.
+fn guards_are_mappings() -> bool {
+    #[cfg(all(target_os = "linux", not(miri)))]
+    return Memory::guards_are_mappings();
+    #[cfg(not(all(target_os = "linux", not(miri))))]
+    return true;
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
