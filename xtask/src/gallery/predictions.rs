@@ -162,7 +162,8 @@ fn difference(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 2.0 => format!("{} times", number(ratio)),
         ratio if ratio <= 0.5 => format!("1/{} of it", number(1.0 / ratio)),
-        ratio => format!("{:+.0} %", 100.0 * (ratio - 1.0)),
+        // Without the sign of a difference that rounds to 0.
+        ratio => format!("{:+.0} %", (100.0 * (ratio - 1.0)).round() + 0.0),
     }
 }
 
