@@ -1,7 +1,6 @@
-//! `cargo lab`: what judges the compiler against other compilers, and compares Rust-CUDA's interface with ours. A workspace of
-//! its own: nothing outside depends on it. `cuda/lab/full.sh` runs everything.
+//! `cargo lab`: what judges the compiler against other compilers. A workspace of its own: nothing outside depends on it.
+//! `cuda/lab/full.sh` runs everything.
 
-mod compat;
 mod differ;
 mod ulp;
 
@@ -11,7 +10,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 
-/// What judges the compiler, and compares Rust-CUDA's interface with ours.
+/// What judges the compiler.
 #[derive(Parser)]
 #[command(bin_name = "cargo lab", disable_help_subcommand = true)]
 struct Arguments {
@@ -21,8 +20,6 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Commands {
-    /// Write docs/rust-cuda.md, which compares Rust-CUDA with this workspace
-    Compat(compat::Compat),
     /// Compare crates and random programs, compiled natively and to PTX, bit for bit
     Differ(differ::Differ),
     /// Pack the measurement of cuda_std's float functions for a GPU machine, or write its results to docs
@@ -31,7 +28,6 @@ enum Commands {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Commands::Compat(command) => command.run(),
         Commands::Differ(command) => command.run(),
         Commands::Ulp(command) => command.run(),
     };

@@ -170,11 +170,30 @@ fn hard_numbers_narrow_alike() {
 
 #[test]
 fn integers_of_128_bits() {
-    let words =
-        [0, 1, 2, 7, 63, 1 << 31, u64::MAX, 1 << 63, 0x0123_4567_89ab_cdef, u64::MAX - 1, 10_000_000_019];
+    // The last are floats: -1.5, 1e30, 2^127 and 2^128 as f64; 2^127 and infinity as f32; infinity as f64.
+    let words = [
+        0,
+        1,
+        2,
+        7,
+        63,
+        1 << 31,
+        u64::MAX,
+        1 << 63,
+        0x0123_4567_89ab_cdef,
+        u64::MAX - 1,
+        10_000_000_019,
+        (-1.5f64).to_bits(),
+        1e30f64.to_bits(),
+        0x47e0_0000_0000_0000,
+        0x47f0_0000_0000_0000,
+        0x7f00_0000_0000_0000,
+        0x7f80_0000_0000_0000,
+        f64::INFINITY.to_bits(),
+    ];
     for (i, &a) in words.iter().enumerate() {
         for (j, &b) in words.iter().enumerate() {
-            let (c, d) = (words[(i + j) % words.len()] >> (j * 5), words[(i * 3 + j) % words.len()]);
+            let (c, d) = (words[(i + j) % words.len()] >> (j * 5 % 64), words[(i * 3 + j) % words.len()]);
             // SAFETY: one element a result.
             both(
                 &[0u128; WIDE],

@@ -68,7 +68,6 @@ const COVERED: &[&str] = &[
     "CONTRIBUTING.md",
     "README.md",
     "benches/",
-    "cuda/lab/compat-kernels/upstream/",
     "cuda/cuda_std/src/",
     "cuda/cuda_std_macros/src/",
     "cuda/cust/src/",

@@ -154,7 +154,7 @@ pub unsafe fn narrowed_halves(out: *mut u16, numbers: &[f32]) {
 }
 
 /// Results of [`wide_integers`](fn@wide_integers).
-pub const WIDE: usize = 22;
+pub const WIDE: usize = 28;
 
 /// Writes the results of operations on 128-bit and 64-bit integers that are built from the four halves.
 ///
@@ -189,6 +189,12 @@ pub unsafe fn wide_integers(out: *mut u128, a: u64, b: u64, c: u64, d: u64) {
         u128::from(a.isqrt()),
         (a as i64).wrapping_rem_euclid(b as i64 | 1) as u128,
         u128::from(f64::from_bits(a) as u32 ^ f32::from_bits(b as u32) as i16 as u32),
+        f64::from_bits(a) as u128,
+        f64::from_bits(a) as i128 as u128,
+        f32::from_bits((b >> 32) as u32) as u128,
+        f32::from_bits((b >> 32) as u32) as i128 as u128,
+        u128::from((x as f64).to_bits() ^ (signed_y as f64).to_bits()),
+        u128::from((x as f32).to_bits() ^ (signed_y as f32).to_bits()),
     ];
     for (i, value) in all.into_iter().enumerate() {
         // SAFETY: `i` is below the number of results.

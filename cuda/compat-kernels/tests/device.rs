@@ -1,7 +1,9 @@
-//! Collections, text and output in kernels: on the executor by the process's own heap, as PTX by the device's.
+//! Collections, text, output and assertions in kernels: on the executor by the process's own heap, as PTX by the device's.
 
 use crate::common::{self, numbers, on_all};
 use compat_kernels::*;
+use cuda_builder::ptx::Ptx;
+use cuda_builder::Backend;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
 use cuda_std::simt::Executor;
@@ -14,15 +16,6 @@ on_all! {
 }
 
 fn collections_grow_and_shrink(on: &dyn Launcher) {
-    let limits: Vec<u32> = (2..40).collect();
-    let mut sums = vec![0; limits.len()];
-    // SAFETY: as many sums as limits.
-    unsafe { count_primes::launch(on, LaunchConfig::new(2, 32), &limits, &mut sums) }.unwrap();
-    let is_prime = |n: &u32| (2..*n).all(|d| !n.is_multiple_of(d));
-    for (limit, sum) in limits.iter().zip(&sums) {
-        assert_eq!(*sum, (2..*limit).filter(is_prime).sum::<u32>(), "primes below {limit}");
-    }
-
     let inp = [0, 7, 10_203, u64::MAX, 99_999_999_999];
     let mut sums = vec![0; inp.len()];
     // SAFETY: as many sums as numbers.
@@ -85,7 +78,7 @@ fn assert_says_hello(output: &str, threads: u32) {
 
 #[test]
 fn the_ptx_prints_through_the_driver() {
-    let emulator = common::emulator().with_captured_output();
+    let emulator = common::emulator(Backend::Nvvm).with_captured_output();
     // SAFETY: the kernel has no contract.
     unsafe { hello::launch(&emulator, LaunchConfig::new(1, 5), NAME.as_bytes()) }.unwrap();
     assert_says_hello(&String::from_utf8(emulator.take_output()).unwrap(), 5);
@@ -100,7 +93,7 @@ fn the_executor_prints_whole_lines() {
         return;
     }
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "heap::the_executor_prints_whole_lines", "--nocapture", "--quiet"])
+        .args(["--exact", "device::the_executor_prints_whole_lines", "--nocapture", "--quiet"])
         .env("SAY_HELLO", "1")
         .output()
         .unwrap();
@@ -124,4 +117,67 @@ fn a_full_heap_is_a_panic_that_says_so() {
         "{}",
         seen.message()
     );
+}
+
+/// For each assertion: the executor's message for `*x == 2`, and the PTX's.
+const SAID: [(&str, &str); 11] = [
+    ("assertion `left == right` failed\n  left: 2.0\n right: 1.0", "assertion `left == right` failed"),
+    ("assertion `left == right` failed: one is expected", "one is expected"),
+    ("assertion `left == right` failed: 2 is no 1, { Some(2) }", "{} is no 1, { {} }"),
+    ("assertion `left != right` failed", "assertion `left != right` failed"),
+    ("assertion `left != right` failed: two: 2", "two: {}"),
+    ("assertion failed: { *x } < 1.0", "assertion failed: { *x } < 1.0"),
+    ("2 100 %    7", "{} 100 % {}"),
+    ("", ""),
+    ("assertion `left == right` failed\n  left: 1\n right: 2", "assertion `left == right` failed"),
+    ("a { brace", "a { brace"),
+    ("internal error: entered unreachable code: {} 10", "internal error: entered unreachable code: {} {}"),
+];
+
+#[test]
+fn the_executor_says_which_assertion_failed() {
+    for (which, (said, _)) in SAID.iter().enumerate() {
+        // SAFETY: one number.
+        let result =
+            unsafe { assert_all::launch(&Executor::new(), LaunchConfig::new(1, 1), which as u32, &[2.0]) };
+        if said.is_empty() {
+            result.unwrap();
+            continue;
+        }
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(said) && error.contains("heap.rs"), "{which}: {error}");
+    }
+}
+
+#[test]
+fn the_ptx_says_which_assertion_failed() {
+    for (which, (_, said)) in SAID.iter().enumerate().filter(|(_, (_, said))| !said.is_empty()) {
+        let seen = common::panic_of(|emulator| {
+            // SAFETY: one number.
+            unsafe { assert_all::launch(emulator, LaunchConfig::new(1, 1), which as u32, &[2.0]) }
+        });
+        assert_eq!(seen.message(), *said, "{which}");
+        assert!(seen.file().ends_with("compat-kernels/src/heap.rs"), "{}", seen.file());
+        let line = include_str!("../src/heap.rs").lines().nth(seen.line as usize - 1).unwrap();
+        assert!(
+            line.contains(&format!("{which} =>")) || line.contains("expect(") || which == 10,
+            "{which}: {line}"
+        );
+    }
+}
+
+#[test]
+fn assertions_that_hold_say_nothing() {
+    let emulator = common::emulator(Backend::Nvvm);
+    for which in [0, 1, 2, 3, 4] {
+        // SAFETY: one number.
+        unsafe { assert_all::launch(&emulator, LaunchConfig::new(1, 1), which, &[1.0]) }.unwrap();
+    }
+}
+
+#[test]
+fn an_exported_function_keeps_its_name() {
+    let text = common::ptx(Backend::Nvvm);
+    assert!(text.contains(".visible .func"));
+    assert!(Ptx::parse(&text).function("scaled_twice").unwrap().count("mul") >= 2);
 }

@@ -1,5 +1,7 @@
-//! Parameters with types that the source does not spell out.
+//! Parameters with types that the source does not spell out, and the layout of vectors.
 
+use cuda_std::glam::*;
+use cuda_std::half::bf16;
 use cuda_std::prelude::*;
 
 /// An alias of a slice.
@@ -51,18 +53,7 @@ macro_rules! axpy {
 
 axpy! {
     axpy_f32: f32, &[f32], *mut f32;
-    axpy_f64: f64, &[f64], *mut f64;
     axpy_i64: i64, &[i64], *mut i64;
-}
-
-/// `out[i]` = `inp[len - 1 - i]`, with raw slices; the shorter one limits the length.
-#[kernel]
-#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
-pub unsafe fn reverse(inp: *const [u32], out: *mut [u32], scale: u32) {
-    let i = thread::index_1d() as usize;
-    if i < inp.len().min(out.len()) {
-        *out.cast::<u32>().add(i) = scale * (&*inp)[inp.len() - 1 - i];
-    }
 }
 
 /// out = the affine map, from a struct, an array and a tuple by value, with a zero-sized type in between.
@@ -120,5 +111,37 @@ pub unsafe fn gather<T: Copy + core::ops::Add<Output = T>, const N: usize>(args:
         let value = (&*args.inp)[*args.index.add(i) as usize];
         *args.out.cast::<T>().add(i) = args.shift.iter().fold(value, |sum, &shift| sum + shift);
         *args.seen.add(i) = args.map.steps[2];
+    }
+}
+
+macro_rules! layouts {
+    ($($ty:ty),* $(,)?) => {
+        /// Names of the types with a layout that `layouts` writes.
+        pub const TYPES: &[&str] = &[$(stringify!($ty)),*];
+
+        /// Size and alignment of each type.
+        pub fn layouts_here() -> [[u32; 2]; TYPES.len()] {
+            [$([core::mem::size_of::<$ty>() as u32, core::mem::align_of::<$ty>() as u32]),*]
+        }
+    };
+}
+
+layouts! {
+    Vec2, Vec3, Vec3A, Vec4, Quat, Mat2, Mat3, Mat3A, Mat4, Affine2, Affine3A,
+    DVec2, DVec3, DVec4, DQuat, DMat2, DMat3, DMat4, DAffine2, DAffine3,
+    I8Vec2, I8Vec3, I8Vec4, U8Vec2, U8Vec3, U8Vec4,
+    I16Vec2, I16Vec3, I16Vec4, U16Vec2, U16Vec3, U16Vec4,
+    IVec2, IVec3, IVec4, UVec2, UVec3, UVec4,
+    I64Vec2, I64Vec3, I64Vec4, U64Vec2, U64Vec3, U64Vec4,
+    USizeVec2, USizeVec3, USizeVec4,
+    BVec2, BVec3, BVec4, bf16, f16,
+}
+
+/// out = size and alignment of each type on the device.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn layouts(out: *mut [u32; 2]) {
+    for (i, layout) in layouts_here().into_iter().enumerate() {
+        *out.add(i) = layout;
     }
 }

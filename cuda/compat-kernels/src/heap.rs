@@ -1,32 +1,10 @@
-//! The device heap: collections, text, output.
+//! The device heap, text, output, and assertions with braces, messages and arguments.
 
 use cuda_std::prelude::*;
 
 extern crate alloc;
 
 use alloc::collections::BTreeMap;
-use alloc::vec;
-
-/// out = the sum of the primes below each limit, from a sieve that grows on the heap; one thread per limit.
-#[kernel]
-#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
-pub unsafe fn count_primes(limits: &[u32], out: *mut u32) {
-    let i = thread::index_1d() as usize;
-    if i >= limits.len() {
-        return;
-    }
-    let mut sieve = vec![true; limits[i] as usize];
-    let mut primes: Vec<u32> = Vec::new();
-    for n in 2..sieve.len() {
-        if sieve[n] {
-            primes.push(n as u32);
-            for multiple in (n * n..sieve.len()).step_by(n) {
-                sieve[multiple] = false;
-            }
-        }
-    }
-    *out.add(i) = primes.iter().sum();
-}
 
 /// out = twice the sum of the digits of inp, through text, a tree and a shared pointer; one thread per number.
 #[kernel]
@@ -136,4 +114,33 @@ pub unsafe fn by_malloc(n: usize, out: *mut u32) {
     }
     *out.add(thread::index_1d() as usize) = (0..n).map(|k| *numbers.add(k)).sum();
     cuda_std::mem::free(numbers as *mut _);
+}
+
+/// Makes a different assertion about `*x` for each value of `which`.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc, unused_unsafe)]
+pub unsafe fn assert_all(which: u32, x: *const f32) {
+    let limits = [0.0, 8.0];
+    match which {
+        0 => assert_eq!(unsafe { *x }, 1.0),
+        1 => assert_eq!(unsafe { *x }, 1.0, "one is expected"),
+        2 => assert_eq!({ *x }, { 1.0 }, "{} is no {one}, {{ {:?} }}", *x, Some(2), one = 1),
+        3 => assert_ne!(unsafe { *x }, 2.0),
+        4 => assert_ne!({ *x }, 2.0, "two: {}", *x),
+        5 => assert!({ *x } < 1.0),
+        6 => assert!(matches!(*x, x if { x < 1.0 }), "{x} 100 % {:>4}", 7, x = *x),
+        7 => debug_assert_eq!(unsafe { *x }, 2.0),
+        8 => cuda_std::assert_eq!(limits.iter().filter(|l| { **l < *x }).count(), 2),
+        9 => {
+            limits.iter().position(|l| *l > 9.0).expect("a { brace");
+        }
+        _ => unreachable!("{{}} {which}"),
+    }
+}
+
+/// Called from other modules that a linker joins with this one.
+#[cuda_std::externally_visible]
+#[unsafe(no_mangle)]
+pub extern "C" fn scaled_twice(x: f32, factor: f32) -> f32 {
+    x * factor * factor
 }
