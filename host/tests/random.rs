@@ -39,9 +39,7 @@ fn assert_right(device: &Device, problems: u32) {
 
 /// The kernels of a GPU, on the executor.
 fn gpu(capability: u32) -> Device {
-    let max_cluster = if capability >= 90 { Limits::default().max_cluster } else { 1 };
-    let limits = Limits { capability, max_cluster, runs_cpu_only: false, ..Limits::default() };
-    Device::cpu_with(Executor::new().with_limits(limits).with_workers(MULTIPROCESSORS))
+    Device::cpu_with(Executor::new().with_limits(Limits::of_gpu(capability)).with_workers(MULTIPROCESSORS))
 }
 
 #[test]
@@ -67,4 +65,9 @@ fn with_the_kernels_of_8_6() {
 #[test]
 fn with_the_kernels_of_9_0() {
     assert_right(&gpu(90), 300);
+}
+
+#[test]
+fn with_the_kernels_of_12_0() {
+    assert_right(&gpu(120), 100);
 }

@@ -69,12 +69,11 @@ impl Emulator {
         let module = module.into();
         let globals = Globals::new(&module);
         let capability = module.capability;
-        let max_cluster = if capability >= 90 { Limits::default().max_cluster } else { 1 };
         Emulator {
             module,
             globals,
             lent: Vec::new(),
-            limits: Limits { max_cluster, capability, runs_cpu_only: false, ..Limits::default() },
+            limits: Limits::of_gpu(capability),
             turns: Turns::default(),
             unwritten_registers: UnwrittenRegisters::default(),
             max_steps: 1 << 32,

@@ -39,7 +39,7 @@ impl Setting {
         let multiprocessors = if matches!(scope, Scope::Tiny | Scope::Small) { 2 } else { 132 };
         let capability = if scope == Scope::OldEmulator { 75 } else { 90 };
         let runs_cpu_only = !matches!(scope, Scope::OldEmulator | Scope::NewEmulator);
-        let limits = Limits { capability, runs_cpu_only, ..Limits::default() };
+        let limits = Limits { runs_cpu_only, ..Limits::of_gpu(capability) };
         Self {
             scope,
             profile: DeviceProfile { limits, multiprocessors, is_cpu: false },

@@ -17,8 +17,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
-use cuda_std::simt::parse_seed;
-use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
+use cuda_std::launch::Limits;
+use cuda_std::simt::{Executor, parse_seed};
+use ferrowarp::device::{Device, DeviceChoice, PtxTarget, exit_if_hung, named_archs, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, ladder};
 use ferrowarp_cases::{
     Case, Scope, Setting, Share, attention, axis, gallery, layer, matmul, norm, queued, soundness,
@@ -32,6 +33,10 @@ struct Arguments {
     /// The device to check.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
+    /// On the CPU, run the kernels that a GPU of this architecture gets, such as compute_86 [default: the newest in
+    /// FERROWARP_ARCH]. On a GPU, set FERROWARP_ARCH instead.
+    #[arg(long, value_name = "ARCH")]
+    arch: Option<PtxTarget>,
     /// Stop with an error if the GPU work of one check takes longer than this many seconds [default: no limit].
     #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
     time_limit: Option<Duration>,
@@ -89,6 +94,9 @@ enum Command {
     Random(random::Random),
     Faults(faults::Faults),
 }
+
+/// The multiprocessors that kernels are chosen for with `--arch`: those of an H200.
+const MULTIPROCESSORS: usize = 132;
 
 /// Assesses a case: returns its largest error as a share of the tolerance.
 type Assess = fn(&Case, &Device) -> Result<f64>;
@@ -173,8 +181,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(Command::Faults(faults)) = &arguments.command {
         return faults.run(arguments.device);
     }
-    let (mut device, line) =
+    let (mut device, mut line) =
         open(arguments.device).context("could not open a GPU; run on the CPU with --device cpu")?;
+    if device.is_cuda() {
+        if let Some(arch) = arguments.arch {
+            bail!("--arch {arch} is for the CPU; add --device cpu, or set FERROWARP_ARCH={arch} for the GPU");
+        }
+    } else if let Some(arch) = arguments.arch.or(named_archs()?.pop()) {
+        let executor = Executor::new().with_limits(Limits::of_gpu(arch.architecture));
+        device = Device::cpu_with(executor.with_workers(MULTIPROCESSORS));
+        line = format!("{line}; with the kernels of {arch}");
+    }
     if let Some(limit) = arguments.time_limit {
         device = device.with_time_limit(limit);
     }
@@ -194,7 +211,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         print_line(properties)?;
     }
     if let Some(Command::Random(random)) = &arguments.command {
-        return random.run(&random.device(device)?);
+        return random.run(&device);
     }
     let mut cases = cases(arguments, &device);
     if arguments.launch_only {

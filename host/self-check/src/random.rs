@@ -7,8 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
-use cuda_std::launch::Limits;
-use cuda_std::simt::{Executor, parse_seed};
+use cuda_std::simt::parse_seed;
 use ferrowarp::device::Device;
 use ferrowarp_cases::random::{Drawn, Size, Totals, check_all};
 use ferrowarp_report::{output_file, print_line};
@@ -18,9 +17,6 @@ use crate::check_destination;
 
 /// The most wrong problems to print.
 const MOST_PRINTED: usize = 20;
-/// The multiprocessors that kernels are chosen for with `--kernels-of`: those of an H200.
-const MULTIPROCESSORS: usize = 132;
-
 /// Problems of the self-check: a few of each operation.
 const FEW: u64 = 200;
 
@@ -49,24 +45,9 @@ pub struct Random {
     /// Write the errors by operation, type and layout to this file.
     #[arg(long, value_name = "FILE.json")]
     json: Option<PathBuf>,
-    /// On the CPU, run the kernels that a GPU of this compute capability gets: 75, 80, 86 or 90.
-    #[arg(long, value_name = "CAPABILITY")]
-    kernels_of: Option<u32>,
 }
 
 impl Random {
-    /// The device to check instead of the CPU.
-    pub fn device(&self, device: Device) -> Result<Device> {
-        let Some(capability) = self.kernels_of else { return Ok(device) };
-        ensure!(
-            !device.is_cuda(),
-            "--kernels-of {capability} is for the CPU; add --device cpu before `random`"
-        );
-        let max_cluster = if capability >= 90 { Limits::default().max_cluster } else { 1 };
-        let limits = Limits { capability, max_cluster, runs_cpu_only: false, ..Limits::default() };
-        Ok(Device::cpu_with(Executor::new().with_limits(limits).with_workers(MULTIPROCESSORS)))
-    }
-
     /// Checks the problems; returns whether all were right.
     pub fn run(&self, device: &Device) -> Result<bool> {
         self.json.as_deref().map_or(Ok(()), check_destination)?;
@@ -78,10 +59,10 @@ impl Random {
         );
         // On the CPU the kernels use all cores.
         let cores = thread::available_parallelism().map_or(1, NonZero::get);
-        let (size, threads) = match (device.is_cuda(), self.kernels_of) {
+        let (size, threads) = match (device.is_cuda(), device.limits().runs_cpu_only) {
             (true, _) => (Size::GPU, cores),
-            (false, None) => (Size::CPU, cores),
-            (false, Some(_)) => (Size::SMALL, 1),
+            (false, true) => (Size::CPU, cores),
+            (false, false) => (Size::SMALL, 1),
         };
         let (start, indices) = (Instant::now(), self.first..self.first.saturating_add(self.problems));
         let (totals, refused, wrong) = check_all(device, (self.seed, indices), &size, only, threads);

@@ -53,6 +53,32 @@ impl Default for Limits {
 }
 
 impl Limits {
+    /// The limits of a GPU of this compute capability, 86 for 8.6 (CUDA programming guide, "technical specifications per
+    /// compute capability"): shared memory and clusters. Our launches request the clusters of 16 blocks that the large dies of
+    /// 9.x and 10.x allow. The rest is as in [`Self::default`].
+    ///
+    /// ```
+    /// use cuda_std::launch::Limits;
+    ///
+    /// let limits = Limits::of_gpu(86);
+    /// assert_eq!((limits.max_dynamic_shared_bytes, limits.max_cluster), (99 << 10, 1));
+    /// ```
+    pub fn of_gpu(capability: u32) -> Self {
+        let kibibytes = match capability {
+            ..80 => 64,
+            80 | 87 => 163,
+            90..120 => 227,
+            _ => 99,
+        };
+        let max_cluster = match capability {
+            ..90 => 1,
+            90..110 => 16,
+            _ => 8,
+        };
+        let max_dynamic_shared_bytes = kibibytes << 10;
+        Self { max_dynamic_shared_bytes, max_cluster, capability, runs_cpu_only: false, ..Self::default() }
+    }
+
     /// Returns whether a device with these limits can run the kernel: [`Self::check_kernel`] succeeds, and its modules [have
     /// it](Self::kernels).
     pub fn runs(&self, kernel: &KernelMeta) -> bool {

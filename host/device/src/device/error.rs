@@ -88,6 +88,21 @@ pub enum DeviceError {
         /// The available targets.
         available: String,
     },
+    /// `FERROWARP_ARCH` names only architectures whose code the device does not run.
+    #[error(
+        "FERROWARP_ARCH names {named}, and {device}, which has compute capability {major}.{minor}, runs none of them; \
+         name compute_{major}{minor} or an older one, or unset FERROWARP_ARCH"
+    )]
+    ArchTooNew {
+        /// The device.
+        device: String,
+        /// Its compute capability, major.
+        major: u32,
+        /// Its compute capability, minor.
+        minor: u32,
+        /// The architectures in the variable.
+        named: String,
+    },
     /// Two PTX sets that were joined with [`PtxModules::and`](super::PtxModules::and) have a kernel of the same name.
     #[error(
         "the kernel {kernel} is in {first} and in {second}, and a device finds a kernel by its name alone; rename one of \

@@ -14,6 +14,7 @@
 mod allocate;
 mod allocation_error;
 pub(crate) mod allocations;
+mod arch;
 pub(crate) mod buffer;
 mod cpu;
 mod cuda;
@@ -46,6 +47,8 @@ mod timing;
 mod transfer;
 mod unified;
 
+#[doc(hidden)]
+pub use arch::named_archs;
 pub use buffer::{Buffer, BufferView, BufferViewMut};
 pub use error::DeviceError;
 pub use fault::{FaultKind, KernelFault};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::arch::named_archs;
 use super::cuda;
 use super::error::DeviceError;
 use super::handle::{Backend, Device};
@@ -149,7 +150,7 @@ pub(super) fn of_environment() -> Result<DeviceChoice, DeviceError> {
 /// # Errors
 /// [`DeviceError::PtxMissing`] if there is a GPU but no PTX was built, and every other failure of an existing GPU. For
 /// [`DeviceChoice::Cuda`], also the reasons for which `Auto` takes the CPU. For the CPU too, [`DeviceError::Variable`] if
-/// `FERROWARP_SYNC` or `CUDA_LAUNCH_BLOCKING` is neither 0 nor 1.
+/// `FERROWARP_SYNC` or `CUDA_LAUNCH_BLOCKING` is neither 0 nor 1, or `FERROWARP_ARCH` is not a list of architectures.
 pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
     open_with(choice, PtxModules::find)
 }
@@ -189,8 +190,9 @@ pub fn open_with(
 }
 
 fn cpu(reason: &str) -> Result<(Device, String), DeviceError> {
-    // The CPU always waits. A value that a GPU refuses is a mistake here too.
+    // The CPU always waits and runs all kernels. A value that a GPU refuses is a mistake here too.
     cuda::waits_for_each_launch()?;
+    named_archs()?;
     let device = Device::cpu();
     let cores = device.multiprocessors();
     let plural = if cores == 1 { "" } else { "s" };

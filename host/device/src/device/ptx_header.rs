@@ -1,6 +1,7 @@
 //! Reads the head of a PTX file, and checks that the file is complete (PTX ISA, "PTX Module Directives").
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The directives at the head of a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,17 @@ impl fmt::Display for PtxTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "compute_{}", self.architecture)?;
         self.suffix.map_or(Ok(()), |suffix| write!(f, "{suffix}"))
+    }
+}
+
+impl FromStr for PtxTarget {
+    type Err = String;
+
+    /// Accepts `compute_90`, `sm_90` and `90`.
+    fn from_str(name: &str) -> Result<Self, String> {
+        let short = name.strip_prefix("compute_").or_else(|| name.strip_prefix("sm_")).unwrap_or(name);
+        parse_target(&format!("sm_{short}"))
+            .ok_or_else(|| format!("`{name}` is not an architecture; write one such as compute_90"))
     }
 }
 

@@ -7,6 +7,7 @@ use cust::CudaFlags;
 use cust::device::{Device, DeviceAttribute as Attribute};
 use cust::error::{CudaError, CudaResult};
 
+use super::super::arch;
 use super::super::error::DeviceError;
 
 /// The variables that make every launch wait for its end, so that a fault belongs to it: ours and the driver's.
@@ -32,9 +33,12 @@ pub(in super::super) fn waits_for_each_launch() -> Result<bool, DeviceError> {
 pub(in super::super) struct Found {
     pub(super) device: Device,
     pub(super) ordinal: u32,
+    /// Its name, and the architecture that `FERROWARP_ARCH` limits it to.
     pub name: String,
     pub major: u32,
     pub minor: u32,
+    /// The compute capability whose code it uses: its own, or an older one that `FERROWARP_ARCH` names.
+    pub(super) code: (u32, u32),
 }
 
 /// Loads and initialises the driver and counts its devices.
@@ -53,20 +57,21 @@ pub(in super::super) fn count_devices() -> Result<u32, DeviceError> {
 /// Finds the device with this ordinal.
 ///
 /// # Errors
-/// There is no driver or no such device.
+/// There is no driver or no such device, or it runs no architecture that `FERROWARP_ARCH` names.
 pub(in super::super) fn find(ordinal: u32) -> Result<Found, DeviceError> {
     let count = count_devices()?;
     if ordinal >= count {
         return Err(DeviceError::NoDevice { ordinal, count });
     }
     let device = driver(Device::get_device(ordinal), || format!("getting CUDA device {ordinal}"))?;
-    Ok(Found {
-        device,
-        ordinal,
-        name: driver(device.name(), || format!("asking for the name of CUDA device {ordinal}"))?,
-        major: attribute(device, Attribute::ComputeCapabilityMajor)?,
-        minor: attribute(device, Attribute::ComputeCapabilityMinor)?,
-    })
+    let mut name = driver(device.name(), || format!("asking for the name of CUDA device {ordinal}"))?;
+    let major = attribute(device, Attribute::ComputeCapabilityMajor)?;
+    let minor = attribute(device, Attribute::ComputeCapabilityMinor)?;
+    let limited = arch::limit(&name, major, minor)?.filter(|code| *code != (major, minor));
+    if let Some((major, minor)) = limited {
+        name = format!("{name} as compute_{major}{minor}");
+    }
+    Ok(Found { device, ordinal, name, major, minor, code: limited.unwrap_or((major, minor)) })
 }
 
 pub(super) fn attribute(device: Device, attribute: Attribute) -> Result<u32, DeviceError> {
@@ -83,9 +88,11 @@ pub(super) fn driver<T>(result: CudaResult<T>, action: impl FnOnce() -> String) 
     result.map_err(|status| DeviceError::Driver { action: action(), status })
 }
 
-pub(super) fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceError> {
-    let get = |which| attribute(*device, which);
-    Ok(Limits {
+pub(super) fn limits(found: &Found) -> Result<Limits, DeviceError> {
+    let get = |which| attribute(found.device, which);
+    let (major, minor) = found.code;
+    let of_code = Limits::of_gpu(10 * major + minor);
+    let mut limits = Limits {
         max_grid: Dim3::new(
             get(Attribute::MaxGridDimX)?,
             get(Attribute::MaxGridDimY)?,
@@ -98,23 +105,17 @@ pub(super) fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limit
         ),
         max_threads_per_block: get(Attribute::MaxThreadsPerBlock)?,
         max_dynamic_shared_bytes: get(Attribute::MaxSharedMemoryPerBlockOptin)?,
-        max_cluster: max_cluster(*major),
         max_resident_threads: u64::from(get(Attribute::MultiprocessorCount)?)
             * u64::from(get(Attribute::MaxThreadsPerMultiprocessor)?),
-        capability: 10 * major + minor,
-        runs_cpu_only: false,
-        kernels: None,
-    })
-}
-
-/// The most blocks of a cluster by compute capability: 8 since 9.0, and 16 on the large dies of 9.x and 10.x, where our
-/// launches request them (CUDA programming guide, "technical specifications per compute capability").
-fn max_cluster(major: u32) -> u32 {
-    match major {
-        ..9 => 1,
-        9 | 10 => 16,
-        _ => 8,
+        ..of_code
+    };
+    if found.code != (found.major, found.minor) {
+        let own = Limits::of_gpu(10 * found.major + found.minor);
+        limits.max_cluster = limits.max_cluster.min(own.max_cluster);
+        limits.max_dynamic_shared_bytes =
+            limits.max_dynamic_shared_bytes.min(of_code.max_dynamic_shared_bytes);
     }
+    Ok(limits)
 }
 
 /// The device address in a buffer's pointer.

@@ -113,7 +113,7 @@ impl CudaDevice {
         context: impl FnOnce() -> CudaResult<Arc<Context>>,
     ) -> Result<Self, DeviceError> {
         let waits_for_each_launch = waits_for_each_launch()?;
-        let chosen = modules.best_for(&found.name, found.major, found.minor)?;
+        let chosen = modules.best_for(&found.name, found.code.0, found.code.1)?;
         let mut limits = limits(found)?;
         let multiprocessors = attribute(found.device, Attribute::MultiprocessorCount)?;
         let context = driver(context(), || format!("opening {}", found.name));
