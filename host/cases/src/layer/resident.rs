@@ -55,7 +55,9 @@ pub struct Training {
 /// The kernels on a small network with this layer's features and batches; the last batch is short.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let training = Arc::new(Training::of_layer(problem));
-    let runs = |kernel: &&Kernel| limits.runs(kernel.meta);
+    let most = limits.max_dynamic_shared_bytes as usize;
+    let runs =
+        |kernel: &&Kernel| limits.runs(kernel.meta) && training.extents.shared_bytes(kernel.warps) <= most;
     train::INSTANCES.iter().filter(runs).map(|kernel| training.case(kernel)).collect()
 }
 
