@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
-# Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
+# Steps: check (self-check with the PTX of both back ends, programs on cust,
 # sanitizers), repeat (100 runs of attention and matrix multiplication, bit for bit, while another process uses the GPU), train, bench (our softmax), peers (PyTorch, Triton,
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), matmul
 # (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
@@ -59,10 +59,10 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check repeat train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers accuracy collective collective-peers ranks mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
+steps=${*:-check repeat train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers accuracy collective collective-peers ranks mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
-        start | check | repeat | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
+        check | repeat | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
         gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
         attention | attention-peers | norm | norm-peers | axis | axis-peers | accuracy | collective | collective-peers | ranks) ;;
         *)
@@ -94,42 +94,6 @@ part() {
     } >>"$out/logs.txt"
     printf '%-24s exit %-4s %4s s   %s\n' "$name" "$status" $((SECONDS - start)) \
         "$(tail -n 1 "$scratch/$name.log")" | tee -a "$out/summary.txt"
-}
-
-# Seconds from the start of train-mnist to the end of one epoch, and again with what the driver then has in its cache:
-# with machine code beside the PTX, and with PTX alone.
-start() {
-    local run what folder rows=
-    mkdir "$scratch/ptx"
-    cp ./*.ptx "$scratch/ptx"
-    for what in "machine code and PTX" "PTX alone"; do
-        folder=$PWD
-        [ "$what" = "PTX alone" ] && folder=$scratch/ptx
-        : >"$scratch/first"
-        : >"$scratch/second"
-        for run in 1 2 3; do
-            CUDA_CACHE_PATH=$(mktemp -d "$scratch/cache.XXXXXX")
-            export CUDA_CACHE_PATH
-            FERROWARP_PTX=$folder start_once "$scratch/first" "$what, first start $run"
-            FERROWARP_PTX=$folder start_once "$scratch/second" "$what, second start $run"
-            unset CUDA_CACHE_PATH
-        done
-        rows="$rows${rows:+, }{\"what\": \"$what\", \"first\": [$(paste -sd , "$scratch/first")],"
-        rows="$rows \"second\": [$(paste -sd , "$scratch/second")]}"
-    done
-    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | {
-        IFS=, read -r machine driver
-        printf '{"machine": "%s", "driver": "%s", "date": "%s", "commit": "%s", "rows": [%s]}\n' \
-            "$machine" "${driver# }" "$(date -u +%Y-%m-%d)" "$FERROWARP_COMMIT" "$rows"
-    } >"$out/start.json"
-}
-
-start_once() {
-    local before after
-    before=$(date +%s%N)
-    part "$2" ./train-mnist --device cuda --data data --epochs 1
-    after=$(date +%s%N)
-    awk "BEGIN { print ($after - $before) / 1e9 }" >>"$1"
 }
 
 check() {

@@ -93,17 +93,6 @@ pub fn links(text: &str) -> Vec<Link<'_>> {
     prose.match_indices("](").filter_map(link).collect()
 }
 
-/// The paragraphs of a document, byte for byte: spaces in place of code, links, headings, tables, lines of HTML and line ends.
-pub fn prose(text: &str) -> String {
-    let mut prose = without_code(text, false);
-    for link in links(text) {
-        prose.replace_range(link.start..=link.at.end, &" ".repeat(link.at.end + 1 - link.start));
-    }
-    let is_other = |line: &str| line.trim_start().starts_with(['#', '|', '<']);
-    let blank = |line: &str| if is_other(line) { " ".repeat(line.len()) } else { line.replace('\n', " ") };
-    prose.split_inclusive('\n').map(blank).collect()
-}
-
 /// The headings of a document with their anchors; the first is its title.
 pub fn headings(text: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
@@ -126,7 +115,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
 }
 
 /// The anchor of a heading.
-pub fn slug(title: &str) -> String {
+fn slug(title: &str) -> String {
     let mut words = title.trim().to_owned();
     for link in links(title).iter().rev() {
         words.replace_range(link.at.start - 1..link.at.end + 1, "");

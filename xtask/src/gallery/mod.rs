@@ -15,7 +15,6 @@ mod roofline;
 mod tables;
 pub mod texts;
 mod timeline;
-mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

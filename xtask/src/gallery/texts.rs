@@ -7,8 +7,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::links::link;
-use super::words::Words;
-use super::{claims, index, machine};
+use super::{claims, machine};
 use crate::report::{table, with_section};
 use crate::workspace;
 
@@ -108,36 +107,6 @@ fn pages() -> anyhow::Result<Vec<(&'static str, String)>> {
 pub fn write() -> anyhow::Result<()> {
     for (file, text) in pages()? {
         workspace::write(&workspace::root().join(file), &text)?;
-    }
-    Ok(())
-}
-
-/// Links words of lessons, chapters and ladders to the glossary, where a page uses them first.
-///
-/// # Errors
-/// A file cannot be read or written.
-pub fn link_words() -> anyhow::Result<()> {
-    let docs = workspace::root().join("docs");
-    let (words, gallery) = (Words::read(&docs)?, docs.join("gallery"));
-    // The lesson without a GPU uses the words in other meanings.
-    let lessons = index::lessons(&gallery)?.into_iter().filter(|name| name != "csv");
-    let mut pages: Vec<_> =
-        lessons.map(|name| (gallery.join(name).with_extension("md"), "../learn/glossary.md")).collect();
-    for (folder, is_page, to) in [
-        ("learn", (|name| name.starts_with(|c: char| c.is_ascii_digit())) as fn(&str) -> bool, "glossary.md"),
-        ("", |name| name.ends_with("-ladder.md"), "learn/glossary.md"),
-    ] {
-        let folder = docs.join(folder);
-        for file in folder.read_dir().with_context(|| format!("reading {}", folder.display()))? {
-            let name = file?.file_name();
-            if name.to_str().is_some_and(|name| is_page(name) && name.ends_with(".md")) {
-                pages.push((folder.join(name), to));
-            }
-        }
-    }
-    for (path, to) in pages {
-        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        workspace::write(&path, &words.linked(&text, to))?;
     }
     Ok(())
 }

@@ -14,7 +14,6 @@ mod rows;
 mod softmax;
 mod targets;
 mod timelines;
-mod times;
 mod training;
 
 use crate::gallery::{report as gallery_report, texts};
@@ -46,15 +45,9 @@ pub enum Report {
     /// Softmax and its relatives, their peers, and the ladder: `cargo bench softmax` and benches/peers/softmax.py
     Softmax(softmax::Merged),
     /// What other texts on GPUs build and claim, and where it is here: docs/gallery/texts.toml and docs/learn/claims.toml
-    Texts {
-        /// Also link words of lessons, chapters and ladders to the glossary, where a page uses them first
-        #[arg(long)]
-        words: bool,
-    },
+    Texts,
     /// What runs when in the first steps of an epoch, on each rung of the training ladder: `train-mnist --timeline`
     Timelines(timelines::Merged),
-    /// Measure builds and tests of a clean clone, and write docs/results/times.md
-    Times(times::Measured),
 }
 
 impl Report {
@@ -72,12 +65,8 @@ impl Report {
             Report::Mlp(files) => training::run(files)?,
             Report::Norm(turns) => rows::NORM.run(turns.runs(rows::NORM.is_ours)?)?,
             Report::Softmax(merged) => merged.run()?,
-            Report::Texts { words } => {
-                texts::write()?;
-                return if *words { texts::link_words() } else { Ok(()) };
-            }
+            Report::Texts => return texts::write(),
             Report::Timelines(merged) => merged.run()?,
-            Report::Times(measured) => measured.run()?,
         }
         figures::update_readme()
     }
