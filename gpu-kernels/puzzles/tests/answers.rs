@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use cuda_builder::CudaBuilderError;
 use ferrowarp_learn::judge::{State, Verdict, judge};
-use ferrowarp_learn::predictions::QUESTIONS;
+use ferrowarp_learn::predictions::questions;
 use ferrowarp_learn::ptx::{self, Ptx};
 use ferrowarp_learn::text::{self, Text};
 use ferrowarp_learn::{kernel, puzzle};
@@ -128,6 +128,6 @@ fn the_answers_of_predictions_are_counted() {
     let expected = [4, 8, 32, 5, 1, 4, 0, 1, 31, 0, 0, 4, 0];
     let Some(_) = ptx() else { return };
     let counted: Vec<u64> =
-        QUESTIONS.iter().map(|question| question.count(ptx().unwrap()).unwrap()).collect();
+        questions().unwrap().iter().map(|question| question.count(ptx().unwrap()).unwrap()).collect();
     assert_eq!(counted, expected);
 }

@@ -11,7 +11,7 @@ mod build;
 mod progress;
 
 use anyhow::Context as _;
-use ferrowarp_learn::predictions::QUESTIONS;
+use ferrowarp_learn::predictions::questions;
 use ferrowarp_learn::ptx::{self, Ptx};
 use ferrowarp_learn::text::{self, Text};
 use ferrowarp_learn::workspace;
@@ -195,16 +195,17 @@ fn check(
 
 /// Shows a question, or judges a prediction.
 fn predict(question: Option<usize>, value: Option<u64>) -> anyhow::Result<bool> {
+    let questions = questions()?;
     let Some(number) = question else {
         let all =
-            QUESTIONS.iter().enumerate().map(|(i, question)| format!("{:2}  {}\n\n", i + 1, question.text));
+            questions.iter().enumerate().map(|(i, question)| format!("{:2}  {}\n\n", i + 1, question.text));
         say(&all.collect::<String>());
         say("`cargo xtask learn predict 1 32` predicts 32 for the first.\n");
         return Ok(true);
     };
-    let question = number.checked_sub(1).and_then(|i| QUESTIONS.get(i));
+    let question = number.checked_sub(1).and_then(|i| questions.get(i));
     let question = question
-        .with_context(|| format!("there is no question {number}; there are 1 to {}", QUESTIONS.len()))?;
+        .with_context(|| format!("there is no question {number}; there are 1 to {}", questions.len()))?;
     say(&format!("{}\n\n", question.text));
     let Some(value) = value else {
         say(&format!("Predict it: cargo xtask learn predict {number} VALUE\n"));
