@@ -30,6 +30,13 @@ pub use totals::{Total, Totals};
 /// Draws a problem of one operation, in one combination of types.
 type Draw = fn(&mut StdRng, &Size) -> Drawn;
 
+/// The draws of one function, in each of its combinations of element types.
+macro_rules! draws {
+    ($module:ident::$draw:ident[$($($ty:ident)+),+]) => {
+        &[$($module::$draw::<$($ty),+>),+]
+    };
+}
+
 /// Every operation, how often of 36 problems it is drawn, and for which types.
 const OPERATIONS: [(&str, u32, &[Draw]); 15] = {
     use cuda_std::half::{bf16, f16};
@@ -37,33 +44,13 @@ const OPERATIONS: [(&str, u32, &[Draw]); 15] = {
         (
             "softmax",
             3,
-            &[
-                softmax::forward::<f32, f32>,
-                softmax::forward::<f16, f16>,
-                softmax::forward::<bf16, bf16>,
-                softmax::forward::<f32, f16>,
-                softmax::forward::<f32, bf16>,
-                softmax::forward::<f16, f32>,
-                softmax::forward::<bf16, f32>,
-            ],
+            draws!(softmax::forward[f32 f32, f16 f16, bf16 bf16, f32 f16, f32 bf16, f16 f32, bf16 f32]),
         ),
-        (
-            "softmax in place",
-            1,
-            &[softmax::in_place::<f32>, softmax::in_place::<f16>, softmax::in_place::<bf16>],
-        ),
-        (
-            "softmax backward",
-            2,
-            &[softmax::backward::<f32>, softmax::backward::<f16>, softmax::backward::<bf16>],
-        ),
-        (
-            "cross entropy",
-            2,
-            &[softmax::cross_entropy::<f32>, softmax::cross_entropy::<f16>, softmax::cross_entropy::<bf16>],
-        ),
-        ("top-k", 1, &[tokens::top_k::<f32>, tokens::top_k::<f16>, tokens::top_k::<bf16>]),
-        ("sample", 1, &[tokens::sample::<f32>, tokens::sample::<f16>, tokens::sample::<bf16>]),
+        ("softmax in place", 1, draws!(softmax::in_place[f32, f16, bf16])),
+        ("softmax backward", 2, draws!(softmax::backward[f32, f16, bf16])),
+        ("cross entropy", 2, draws!(softmax::cross_entropy[f32, f16, bf16])),
+        ("top-k", 1, draws!(tokens::top_k[f32, f16, bf16])),
+        ("sample", 1, draws!(tokens::sample[f32, f16, bf16])),
         (
             "matmul",
             8,
@@ -78,37 +65,19 @@ const OPERATIONS: [(&str, u32, &[Draw]); 15] = {
                 matmul::draw::<bf16, f32>,
             ],
         ),
-        ("attention", 4, &[attention::forward::<bf16>, attention::forward::<f16>]),
-        ("attention backward", 2, &[attention::backward::<bf16>, attention::backward::<f16>]),
-        ("norm", 2, &[norm::forward::<f32>, norm::forward::<f16>, norm::forward::<bf16>]),
-        ("norm backward", 2, &[norm::backward::<f32>, norm::backward::<f16>, norm::backward::<bf16>]),
-        (
-            "reduce",
-            4,
-            &[
-                axis::reduce::<f32, f32>,
-                axis::reduce::<f16, f16>,
-                axis::reduce::<bf16, bf16>,
-                axis::reduce::<f16, f32>,
-                axis::reduce::<bf16, f32>,
-            ],
-        ),
-        ("cumulative sum", 1, &[axis::scan::<f32>, axis::scan::<f16>, axis::scan::<bf16>]),
-        ("transpose", 1, &[axis::transpose::<u16>, axis::transpose::<u32>]),
+        ("attention", 4, draws!(attention::forward[bf16, f16])),
+        ("attention backward", 2, draws!(attention::backward[bf16, f16])),
+        ("norm", 2, draws!(norm::forward[f32, f16, bf16])),
+        ("norm backward", 2, draws!(norm::backward[f32, f16, bf16])),
+        ("reduce", 4, draws!(axis::reduce[f32 f32, f16 f16, bf16 bf16, f16 f32, bf16 f32])),
+        ("cumulative sum", 1, draws!(axis::scan[f32, f16, bf16])),
+        ("transpose", 1, draws!(axis::transpose[u16, u32])),
         (
             "cast",
             2,
-            &[
-                axis::cast::<f32, f32>,
-                axis::cast::<f32, f16>,
-                axis::cast::<f32, bf16>,
-                axis::cast::<f16, f32>,
-                axis::cast::<f16, f16>,
-                axis::cast::<f16, bf16>,
-                axis::cast::<bf16, f32>,
-                axis::cast::<bf16, f16>,
-                axis::cast::<bf16, bf16>,
-            ],
+            draws!(axis::cast[
+                f32 f32, f32 f16, f32 bf16, f16 f32, f16 f16, f16 bf16, bf16 f32, bf16 f16, bf16 bf16
+            ]),
         ),
     ]
 };
