@@ -67,7 +67,11 @@ fn run(device: &Device) -> anyhow::Result<Vec<String>> {
     let mut group = criterion.benchmark_group("mlp");
     group.sampling_mode(SamplingMode::Flat);
     for size in batches(device) {
-        let at = Batch { size: BatchSize::new(size)?, expected: OnceCell::new(), loss: OnceCell::new() };
+        let at = Batch {
+            size: BatchSize::new(size).map_err(anyhow::Error::msg)?,
+            expected: OnceCell::new(),
+            loss: OnceCell::new(),
+        };
         for &pipeline in Pipeline::value_variants() {
             bench.rung(&mut group, &at, pipeline)?;
         }

@@ -11,30 +11,6 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "u64", into = "u32")]
 pub struct BatchSize(NonZero<u32>);
 
-/// Why a batch size is invalid.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BatchSizeError {
-    /// A batch would be empty.
-    #[error("a batch needs at least 1 image")]
-    Zero,
-    /// A kernel could not count the images.
-    #[error("a batch has at most {} images", u32::MAX)]
-    TooLarge,
-    /// A batch would be larger than the data set.
-    #[error(
-        "there {} only {images} training image{}; choose at most {images}",
-        if *images == 1 { "is" } else { "are" }, if *images == 1 { "" } else { "s" }
-    )]
-    OverData {
-        /// The number of training images.
-        images: usize,
-    },
-    /// The text is not a whole number.
-    #[error("the number of images in a batch must be whole, such as {}", BatchSize::DEFAULT)]
-    NoNumber,
-}
-
 impl BatchSize {
     /// The default batch size.
     pub const DEFAULT: BatchSize = BatchSize::constant(64);
@@ -49,18 +25,22 @@ impl BatchSize {
     /// Makes a batch size of `images` images.
     ///
     /// # Errors
-    /// [`BatchSizeError::Zero`] or [`BatchSizeError::TooLarge`].
-    pub fn new(images: u64) -> Result<BatchSize, BatchSizeError> {
-        let images = u32::try_from(images).map_err(|_| BatchSizeError::TooLarge)?;
-        NonZero::new(images).map(BatchSize).ok_or(BatchSizeError::Zero)
+    /// There are none, or too many for a kernel to count.
+    pub fn new(images: u64) -> Result<BatchSize, String> {
+        let images = u32::try_from(images).map_err(|_| too_large())?;
+        NonZero::new(images).map(BatchSize).ok_or_else(|| "a batch needs at least 1 image".to_owned())
     }
 
     /// Checks that a data set of `images` training images has at least one whole batch.
     ///
     /// # Errors
-    /// [`BatchSizeError::OverData`].
-    pub fn check(self, images: usize) -> Result<(), BatchSizeError> {
-        if self.get() > images { Err(BatchSizeError::OverData { images }) } else { Ok(()) }
+    /// It has fewer.
+    pub fn check(self, images: usize) -> Result<(), String> {
+        if self.get() <= images {
+            return Ok(());
+        }
+        let [is, plural] = if images == 1 { ["is", ""] } else { ["are", "s"] };
+        Err(format!("there {is} only {images} training image{plural}; choose at most {images}"))
     }
 
     /// The number of images.
@@ -79,22 +59,28 @@ impl BatchSize {
     }
 }
 
-impl FromStr for BatchSize {
-    type Err = BatchSizeError;
+fn too_large() -> String {
+    format!("a batch has at most {} images", u32::MAX)
+}
 
-    fn from_str(text: &str) -> Result<BatchSize, BatchSizeError> {
+impl FromStr for BatchSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BatchSize, String> {
         match text.parse::<u64>() {
             Ok(images) => BatchSize::new(images),
-            Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(BatchSizeError::TooLarge),
-            Err(_) => Err(BatchSizeError::NoNumber),
+            Err(error) if *error.kind() == IntErrorKind::PosOverflow => Err(too_large()),
+            Err(_) => {
+                Err(format!("the number of images in a batch must be whole, such as {}", BatchSize::DEFAULT))
+            }
         }
     }
 }
 
 impl TryFrom<u64> for BatchSize {
-    type Error = BatchSizeError;
+    type Error = String;
 
-    fn try_from(images: u64) -> Result<BatchSize, BatchSizeError> {
+    fn try_from(images: u64) -> Result<BatchSize, String> {
         BatchSize::new(images)
     }
 }
@@ -117,13 +103,9 @@ mod tests {
 
     #[test]
     fn sizes_that_are_none_are_refused() {
-        assert_eq!(BatchSize::new(0), Err(BatchSizeError::Zero));
-        assert_eq!("0".parse::<BatchSize>(), Err(BatchSizeError::Zero));
-        assert_eq!(BatchSize::new(1 << 32), Err(BatchSizeError::TooLarge));
-        assert_eq!("18446744073709551616".parse::<BatchSize>(), Err(BatchSizeError::TooLarge));
-        for text in ["", "-1", "many", "1.5"] {
-            assert_eq!(text.parse::<BatchSize>(), Err(BatchSizeError::NoNumber), "{text}");
-        }
+        assert!(BatchSize::new(0).is_err() && BatchSize::new(1 << 32).is_err());
+        let texts = ["0", "18446744073709551616", "", "-1", "many", "1.5"];
+        assert!(texts.iter().all(|text| text.parse::<BatchSize>().is_err()));
         let problem = serde_json::from_str::<BatchSize>("0").unwrap_err().to_string();
         assert!(problem.contains("at least 1 image"), "{problem}");
     }
@@ -134,7 +116,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&batch_size).unwrap(), "20");
         assert_eq!(batch_size.to_string(), "20");
         assert_eq!(batch_size.check(20), Ok(()));
-        assert_eq!(batch_size.check(19), Err(BatchSizeError::OverData { images: 19 }));
+        batch_size.check(19).unwrap_err();
         assert_eq!([0, 1, 20, 21, 40].map(|images| batch_size.steps(images)), [0, 1, 1, 2, 2]);
         assert_eq!([20, 39, 40].map(|images| batch_size.images_of_epoch(images, true)), [20, 20, 40]);
         assert_eq!(batch_size.images_of_epoch(39, false), 39);

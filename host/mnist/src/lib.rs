@@ -7,7 +7,7 @@ mod lr_schedule;
 pub mod model;
 pub mod train;
 
-pub use batch_size::{BatchSize, BatchSizeError};
+pub use batch_size::BatchSize;
 pub use console::Console;
 pub use ferrowarp_report::OutputError;
 pub use lr_schedule::{LrSchedule, StepOfRun};

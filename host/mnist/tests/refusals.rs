@@ -5,138 +5,13 @@ use std::process::Command;
 
 use crate::common::{Place, SIDE, digits, idx_images, idx_labels, succeeds, words};
 
-/// Command lines of `train-mnist` in a place with a run, and what the message says, parts divided by ` | `.
-const TRAIN: &[(&str, &str)] = &[
-    ("--batch-size 0", "'0' for '--batch-size | at least 1 image"),
-    ("--batch-size 634", "--batch-size 634 cannot be used | only 633 training images"),
-    ("--batch-size 4294967295", "only 633 training images"),
-    ("--batch-size 4294967296", "'4294967296' for '--batch-size | at most 4294967295 images"),
-    ("--batch-size many", "'many' for '--batch-size | must be whole, such as 64"),
-    ("--hidden 0", "--hidden 0 cannot be used | at least 1 unit"),
-    ("--hidden 300,0,10", "--hidden 300,0,10 cannot be used"),
-    ("--hidden 4000000000", "--hidden 4000000000 cannot be used | choose narrower layers"),
-    ("--hidden 18446744073709551615,18446744073709551615", "cannot be used | choose narrower layers"),
-    ("--hidden 300,,10", "--hidden | `` is not a width"),
-    ("--hidden 300,ten", "--hidden | `ten` is not a width"),
-    ("--lr NaN", "--lr NaN cannot be used | finite and above 0"),
-    ("--lr inf", "finite and above 0"),
-    ("--lr 0", "finite and above 0"),
-    ("--lr -0.1", "finite and above 0"),
-    ("--momentum 1", "--momentum 1 | at least 0 and below 1, at most 0.99999994"),
-    ("--momentum -0.5", "at least 0 and below 1"),
-    ("--momentum NaN", "at least 0 and below 1"),
-    (
-        "--label-smoothing 1",
-        "--label-smoothing 1 cannot be used | at least 0 and below 1, at most 0.99999994",
-    ),
-    ("--label-smoothing NaN", "at least 0 and below 1"),
-    ("--lr-warmup 1", "--lr-warmup 1 cannot be used | at least 0 and below 1; 0.1 is the first tenth"),
-    ("--lr-warmup -0.1", "at least 0 and below 1"),
-    ("--lr-warmup NaN", "at least 0 and below 1"),
-    ("--lr-schedule cosine", "cosine | constant | exponential | linear | sqrt | trapezoid"),
-    ("--lr-decay 0", "--lr-decay 0 | above 0 and at most 1"),
-    ("--lr-decay 1.5", "above 0 and at most 1"),
-    ("--lr-decay NaN", "above 0 and at most 1"),
-    ("--lr-schedule linear --lr-decay 0.5", "--lr-decay 0.5 | exponential, not to linear; omit it"),
-    ("--lr-schedule constant --lr-decay 0.5", "--lr-decay 0.5 | exponential, not to constant"),
-    ("--epochs 0", "--epochs 0 cannot be used | --load"),
-    ("--epochs 0 --load w --plot p.svg", "--epochs 0 cannot be used | nothing to plot"),
-    ("--epochs 0 --load w --profile", "--epochs 0 cannot be used | --profile"),
-    ("--epochs 0 --load w --timeline t.svg", "leave --plot, --metrics, --timeline and --profile away"),
-    ("--epochs 0 --load w --target-accuracy 98", "--target-accuracy 98 cannot be used | nothing is trained"),
-    ("--epochs 4294967295", "at most 4294967294 epochs | these have had 0; train fewer"),
-    ("--epochs -1", "-1 | --epochs"),
-    ("--target-accuracy 0", "--target-accuracy 0 | in percent of the test images, above 0 and at most 100"),
-    ("--target-accuracy 100.5", "--target-accuracy 100.5 | in percent of the test images"),
-    ("--target-accuracy NaN", "--target-accuracy NaN | in percent of the test images"),
-    ("--hold-out 0", "--hold-out 0 cannot be used: cannot hold 0 of 633 training images out"),
-    ("--hold-out 633", "--hold-out 633 cannot be used"),
-    ("--pipeline quick", "quick | naive | deferred | overlapped | fused | graph | resident"),
-    ("--precision f8", "'f8' for '--precision | f32 | tf32 | bf16 | f16"),
-    (
-        "--precision tf32 --pipeline naive",
-        "--precision tf32 cannot be used: the pipeline naive has no kernels",
-    ),
-    ("--precision bf16 --pipeline deferred", "the pipeline deferred has no kernels | choose f32, or with"),
-    ("--precision f16 --pipeline overlapped", "--precision f16 | --pipeline one of"),
-    ("--no-such-flag", "--no-such-flag"),
-    ("--seeds 1..8 --seed 3", "--seeds | --seed | cannot be used with"),
-    ("--seeds 1..8 --load w", "--load | cannot be used with"),
-    ("--seeds 1..8 --save v", "--save | cannot be used with"),
-    ("--seeds 1..8 --metrics m", "--metrics | cannot be used with"),
-    ("--seeds 1..8 --plot p", "--plot | cannot be used with"),
-    ("--seeds 1..8 --checkpoint d", "--checkpoint | cannot be used with"),
-    ("--seeds 1..8 --resume c", "--resume | cannot be used with"),
-    ("--seeds 8..1", "8 is not below 1"),
-    ("--seeds 3..3", "use --seed for a single seed"),
-    ("--seeds 3", "`3` is not a range of seeds; write, for example, 1..8"),
-    ("--seeds a..b", "is not a range of seeds"),
-    // Files.
-    ("--save new/", "new/ | ends like a folder"),
-    ("--plot missing/plot.svg", "--plot missing/plot.svg cannot be used | No such file"),
-    ("--metrics data", "--metrics data cannot be used | it is a folder"),
-    ("--save a --plot ./a", "--save writes the same file"),
-    ("--load w --save w", "cannot be used: the run reads w | name another file"),
-    ("--load w --plot ./w", "cannot be used: the run reads w"),
-    ("--metrics data/train-labels-idx1-ubyte", "cannot be used: the run reads | name another file"),
-    ("--save data/../data/t10k-images-idx3-ubyte", "cannot be used: the run reads"),
-    ("--checkpoint c --save c/step-0000000001.checkpoint", "it is one of the checkpoints"),
-    ("--load none", "could not read the weights in none | No such file"),
-    ("--load w --hidden 17", "w are those of a 784-16-10 network, but 784-17-10 was requested"),
-    ("--load w --hidden 16,16", "784-16-10 network, but 784-16-16-10 was requested"),
-    (
-        "--lr 1e30 --hidden 16",
-        "training diverged in epoch 1 at step 2 | a learning rate below 1 | no checkpoint",
-    ),
-    // Folders of checkpoints.
-    (
-        "--checkpoint w",
-        "w cannot be used as a folder of checkpoints | choose one that can be created and written",
-    ),
-    ("--checkpoint w/below", "w/below cannot be used as a folder of checkpoints"),
-    ("--checkpoint c", "c already holds checkpoints of a run | step-0000000064.checkpoint | --resume c"),
-    ("--resume w", "w cannot be used as a folder of checkpoints"),
-    ("--resume missing", "missing cannot be used as a folder"),
-    ("--resume data", "there is no checkpoint in data"),
-    ("--resume c --load w", "--load | --resume"),
-    ("--checkpoint-every 3", "--checkpoint <DIR> | --resume <DIR>"),
-    ("--checkpoint-keep 3", "--checkpoint <DIR> | --resume <DIR>"),
-    ("--checkpoint d --checkpoint-every 0", "--checkpoint-every 0 cannot be used"),
-    ("--checkpoint d --checkpoint-keep 0", "--checkpoint-keep 0 cannot be used"),
-    // Other settings than those of the run to resume.
-    (
-        "--resume c --hidden 17",
-        "--hidden 17 cannot be used to resume from c/step-0000000064.checkpoint | has 16",
-    ),
-    (
-        "--resume c --hidden 16,16",
-        "--hidden 16,16 cannot be used to resume | omit --hidden to continue with 16",
-    ),
-    ("--resume c --batch-size 64", "--batch-size 64 cannot be used to resume | whose run has 20"),
-    ("--resume c --lr 0.3", "--lr 0.3 cannot be used to resume | whose run has 0.1"),
-    ("--resume c --lr-decay 0.5", "--lr-decay 0.5 cannot be used to resume | whose run has 0.7"),
-    ("--resume c --lr-schedule linear", "--lr-schedule linear cannot be used | whose run has exponential"),
-    ("--resume c --lr-warmup 0.1", "--lr-warmup 0.1 cannot be used to resume | whose run has 0"),
-    ("--resume c --drop-last", "--drop-last true cannot be used to resume | whose run has false"),
-    ("--resume c --momentum 0.5", "--momentum 0.5 cannot be used to resume | whose run has 0"),
-    ("--resume c --label-smoothing 0.1", "--label-smoothing 0.1 cannot be used to resume | whose run has 0"),
-    ("--resume c --seed 0", "--seed 0 cannot be used to resume | whose run has 7"),
-    ("--resume c --pipeline naive", "--pipeline naive cannot be used to resume | whose run has fused"),
-    ("--resume c --precision f16", "--precision f16 cannot be used to resume | whose run has f32"),
-    ("--resume c --epochs 1", "--epochs 1 cannot be used | is in epoch 2 of its run | at least that"),
-];
-
-/// Command lines of `predict`, in the same place with some files.
-const PREDICT: &[(&str, &str)] = &[
-    ("--model w", "<IMAGE>"),
-    ("--model w 100", "there is no test image 100 | indices go from 0 to 99 | a file of that name is ./100"),
-    ("--model w ./100", "error: ./100 is something else, not a PNG file"),
-    ("--model w none.png", "could not read none.png | none.png is neither a picture nor an index"),
-    ("--model w blank.png", "blank.png is blank"),
-    ("--model w --as-is small.png", "small.png does not have the 28 x 28 pixels that --as-is needs"),
-    ("--model w photo.png", "error: photo.png is a JPEG picture, not a PNG file; convert the picture to PNG"),
-    ("--model w cut.png", "error: cut.png is a damaged PNG file; copy or export the picture again: "),
-];
+/// The command lines of a program in `refusals.txt`, and what the message says.
+fn lines(program: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let text = include_str!("refusals.txt");
+    let (_, section) = text.split_once(&format!("\n[{program}]\n")).unwrap();
+    let lines = section.lines().take_while(|line| !line.is_empty()).filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.split_once(" => ").unwrap())
+}
 
 #[track_caller]
 fn refused(place: &Place, command: Command, says: &str) {
@@ -146,7 +21,7 @@ fn refused(place: &Place, command: Command, says: &str) {
 #[test]
 fn settings_are_refused() {
     let place = Place::with_run();
-    for (line, says) in TRAIN {
+    for (line, says) in lines("train-mnist") {
         println!("train-mnist {line}");
         let has_save = line.contains("--save") || line.contains("--seeds");
         let save: &[&str] = if has_save { &[] } else { &["--save", "new"] };
@@ -171,7 +46,7 @@ fn pictures_are_refused() {
     place.write("small.png", blank_png(27));
     place.write("photo.png", b"\xff\xd8\xff\xe0\0\x10JFIF");
     place.write("cut.png", &blank_png(28)[..40]);
-    for (line, says) in PREDICT {
+    for (line, says) in lines("predict") {
         println!("predict {line}");
         refused(&place, place.predict(&words(line)), says);
     }

@@ -1,130 +1,55 @@
 //! Errors of weight files and checkpoints.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::error::Error;
+use std::fmt::Display;
+use std::path::Path;
 
-use safetensors::SafeTensorError;
-
-/// Why weights or a checkpoint could not be saved or loaded.
+/// Why weights or a checkpoint could not be saved or loaded: what failed, the file or folder, and the fix.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CheckpointError {
-    /// The file could not be read.
-    #[error("could not read the weights in {}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The file could not be written. An existing file of this name is unchanged.
-    #[error("could not write the weights to {}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The file is not a safetensors file, or is damaged.
-    #[error("{} is not an intact safetensors file; train again with --save, or copy it again", path.display())]
-    Corrupt {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        source: SafeTensorError,
-    },
-    /// The file is a safetensors file, but not one that this program can use.
-    #[error("{}: {problem}", path.display())]
-    Invalid {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and the fix.
-        problem: String,
-    },
-    /// The checkpoint is intact but has another version.
-    #[error(
-        "{}: its format has version {found}, but this program reads only version {known}; resume with the program that \
-         wrote it, or with a newer one",
-        path.display(), known = super::VERSION
-    )]
-    Version {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        found: u32,
-    },
+#[error("{text}")]
+pub struct CheckpointError {
+    text: String,
+    kind: Kind,
+    source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// The errors that the program treats differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The checkpoint has a version that this program does not read. An older one must not replace it silently.
+    Version,
+    /// A checkpoint could not be written, or an old one not removed.
+    Unwritten,
     /// The folder cannot be created, read or written.
-    #[error("{} cannot be used as a folder of checkpoints; choose one that can be created and written", dir.display())]
-    Folder {
-        /// The folder.
-        dir: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The folder for a new run holds another run's checkpoints.
-    #[error(
-        "{} already holds checkpoints of a run, the newest {}; continue that run with --resume {0}, or \
-         name another folder with --checkpoint",
-        dir.display(), newest.display()
-    )]
-    Occupied {
-        /// The folder.
-        dir: PathBuf,
-        /// The newest file in it.
-        newest: PathBuf,
-    },
-    /// Another process writes checkpoints there.
-    #[error("{} is in use by another run; wait for it, stop it, or name another folder", dir.display())]
-    InUse {
-        /// The folder.
-        dir: PathBuf,
-    },
-    /// There is no checkpoint to resume from.
-    #[error("there is no checkpoint in {}; pass the folder of --checkpoint, or start without --resume", dir.display())]
-    NothingToResume {
-        /// The folder.
-        dir: PathBuf,
-    },
-    /// There are checkpoints, but all are damaged.
-    #[error(
-        "none of the {count} checkpoints in {} can be used; copy them again, or start without --resume and with \
-         another folder for --checkpoint",
-        dir.display()
-    )]
-    NoneIntact {
-        /// The folder.
-        dir: PathBuf,
-        /// The number of checkpoints.
-        count: usize,
-        /// What is wrong with the newest.
-        source: Box<CheckpointError>,
-    },
-    /// A checkpoint could not be written. Earlier checkpoints are unchanged.
-    #[error(
-        "could not write the checkpoint {}; {}; make room, or name another folder with --checkpoint",
-        path.display(), last_good(before.as_deref())
-    )]
-    Unwritten {
-        /// The file.
-        path: PathBuf,
-        /// The newest checkpoint that was written.
-        before: Option<PathBuf>,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// An old checkpoint could not be removed.
-    #[error("could not remove the old checkpoint {}; remove it, or name another folder with --checkpoint", path.display())]
-    Unremoved {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Folder,
+    Other,
 }
 
 impl CheckpointError {
-    pub(super) fn invalid(path: &Path, problem: impl Into<String>) -> CheckpointError {
-        CheckpointError::Invalid { path: path.to_owned(), problem: problem.into() }
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), kind: Kind::Other, source: None }
+    }
+
+    /// The contents of the file are wrong.
+    pub(super) fn invalid(path: &Path, problem: impl Display) -> Self {
+        Self::new(format!("{}: {problem}", path.display()))
+    }
+
+    pub(super) fn of(self, kind: Kind) -> Self {
+        Self { kind, ..self }
+    }
+
+    pub(super) fn because(self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { source: Some(source.into()), ..self }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Whether a checkpoint could not be written, or an old one not removed. All others are unchanged.
+    pub fn is_unwritten(&self) -> bool {
+        self.kind == Kind::Unwritten
     }
 }
 

@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{CheckpointError, Snapshot};
+use super::{CheckpointError, Kind, Snapshot, last_good};
 use ferrowarp_report::in_one_line;
 use ferrowarp_report::output_file;
 
@@ -41,18 +41,21 @@ pub fn newest(dir: &Path) -> Result<Found, CheckpointError> {
                 let skipped = skipped.iter().map(|error| in_one_line(error)).collect();
                 return Ok(Found { dir: dir.to_owned(), path: path.clone(), snapshot, skipped });
             }
-            Err(error @ CheckpointError::Version { .. }) => return Err(error),
+            Err(error) if error.kind() == Kind::Version => return Err(error),
             Err(error) => skipped.push(error),
         }
     }
-    match skipped.into_iter().next() {
-        Some(source) => Err(CheckpointError::NoneIntact {
-            dir: dir.to_owned(),
-            count: files.len(),
-            source: Box::new(source),
-        }),
-        None => Err(CheckpointError::NothingToResume { dir: dir.to_owned() }),
-    }
+    let (shown, count) = (dir.display(), files.len());
+    Err(match skipped.into_iter().next() {
+        Some(newest) => CheckpointError::new(format!(
+            "none of the {count} checkpoints in {shown} can be used; copy them again, or start without --resume and with \
+             another folder for --checkpoint"
+        ))
+        .because(newest),
+        None => CheckpointError::new(format!(
+            "there is no checkpoint in {shown}; pass the folder of --checkpoint, or start without --resume"
+        )),
+    })
 }
 
 /// Reads a checkpoint, unless it has another step's name, such as a copy, because it would hide newer ones.
@@ -90,7 +93,12 @@ impl Folder {
             return Ok(());
         }
         match list(dir).map_err(|source| folder_error(dir, source))?.pop() {
-            Some((_, newest)) => Err(CheckpointError::Occupied { dir: dir.to_owned(), newest }),
+            Some((_, newest)) => Err(CheckpointError::new(format!(
+                "{} already holds checkpoints of a run, the newest {}; continue that run with --resume {0}, or name another \
+                 folder with --checkpoint",
+                dir.display(),
+                newest.display()
+            ))),
             None => Ok(()),
         }
     }
@@ -129,7 +137,7 @@ impl Folder {
     /// Writes `snapshot` atomically, and then removes the oldest snapshots beyond those to keep.
     ///
     /// # Errors
-    /// [`CheckpointError::Unwritten`], which leaves all older snapshots unchanged, or [`CheckpointError::Unremoved`].
+    /// The snapshot could not be written, which leaves all older snapshots unchanged, or an old one not removed.
     pub fn write(&mut self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
         let steps = snapshot.steps();
         let path = self.dir.join(file_name(steps));
@@ -138,9 +146,12 @@ impl Folder {
             file.as_file_mut().write_all(&bytes)?;
             output_file::finish(file, &path)
         });
-        if let Err(source) = written {
-            let before = self.newest().map(Path::to_owned);
-            return Err(CheckpointError::Unwritten { path, before, source });
+        if let Err(error) = written {
+            let (path, last_good) = (path.display(), last_good(self.newest()));
+            let text = format!(
+                "could not write the checkpoint {path}; {last_good}; make room, or name another folder with --checkpoint"
+            );
+            return Err(CheckpointError::new(text).of(Kind::Unwritten).because(error));
         }
         self.complete.retain(|&(step, _)| step != steps);
         self.complete.push((steps, path));
@@ -154,8 +165,12 @@ impl Folder {
         let files = list(&self.dir).map_err(|source| folder_error(&self.dir, source))?;
         for (_, path) in files.into_iter().filter(|&(step, _)| step < oldest) {
             match fs::remove_file(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(CheckpointError::Unremoved { path, source });
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    let text = format!(
+                        "could not remove the old checkpoint {}; remove it, or name another folder with --checkpoint",
+                        path.display()
+                    );
+                    return Err(CheckpointError::new(text).of(Kind::Unwritten).because(error));
                 }
                 _ => {}
             }
@@ -165,7 +180,11 @@ impl Folder {
 }
 
 fn folder_error(dir: &Path, source: io::Error) -> CheckpointError {
-    CheckpointError::Folder { dir: dir.to_owned(), source }
+    let dir = dir.display();
+    let text = format!(
+        "{dir} cannot be used as a folder of checkpoints; choose one that can be created and written"
+    );
+    CheckpointError::new(text).of(Kind::Folder).because(source)
 }
 
 fn file_name(steps: u64) -> String {
@@ -236,7 +255,10 @@ fn lock(dir: &Path) -> Result<Option<File>, CheckpointError> {
     let handle = File::open(dir).map_err(|source| folder_error(dir, source))?;
     match handle.try_lock() {
         Ok(()) => Ok(Some(handle)),
-        Err(TryLockError::WouldBlock) => Err(CheckpointError::InUse { dir: dir.to_owned() }),
+        Err(TryLockError::WouldBlock) => Err(CheckpointError::new(format!(
+            "{} is in use by another run; wait for it, stop it, or name another folder",
+            dir.display()
+        ))),
         // Without locks in the file system, train unlocked.
         Err(TryLockError::Error(_)) => Ok(None),
     }

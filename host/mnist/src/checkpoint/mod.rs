@@ -17,7 +17,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 pub use error::CheckpointError;
-pub(crate) use error::last_good;
+pub(crate) use error::{Kind, last_good};
 pub use folder::{Folder, Found, newest};
 pub use snapshot::{DataId, Progress, Snapshot, VERSION};
 
@@ -92,11 +92,11 @@ impl Training {
 /// Writes the weights to `path` atomically.
 ///
 /// # Errors
-/// [`CheckpointError::Write`].
+/// The file could not be written. An existing file of this name is unchanged.
 pub fn save(path: &Path, parameters: &Parameters, training: &Training) -> Result<(), CheckpointError> {
-    to_bytes(parameters, training)
-        .and_then(|bytes| output_file::write(path, &bytes))
-        .map_err(|source| CheckpointError::Write { path: path.to_owned(), source })
+    to_bytes(parameters, training).and_then(|bytes| output_file::write(path, &bytes)).map_err(|error| {
+        CheckpointError::new(format!("could not write the weights to {}", path.display())).because(error)
+    })
 }
 
 /// The bytes of a safetensors file with the weights. The same weights and training give the same bytes.
@@ -153,7 +153,9 @@ fn read(path: &Path) -> Result<Vec<u8>, CheckpointError> {
         len if len > MAX_FILE => refused(io::ErrorKind::FileTooLarge, "it has more than 3 GiB"),
         _ => fs::read(path),
     });
-    checked.map_err(|source| CheckpointError::Read { path: path.to_owned(), source })
+    checked.map_err(|error| {
+        CheckpointError::new(format!("could not read the weights in {}", path.display())).because(error)
+    })
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::tensors::{Reader, Tensors};
-use super::{CheckpointError, Training};
+use super::{CheckpointError, Kind, Training};
 use crate::model::Parameters;
 use ferrowarp_report::EpochRecord;
 
@@ -129,7 +129,12 @@ impl Snapshot {
             |error: serde_json::Error| invalid(format!("its description of the run cannot be read: {error}"));
         let sealed: Sealed = serde_json::from_str(metadata).map_err(unreadable)?;
         if sealed.checkpoint_version != VERSION {
-            return Err(CheckpointError::Version { path: path.to_owned(), found: sealed.checkpoint_version });
+            let found = sealed.checkpoint_version;
+            let problem = format!(
+                "its format has version {found}, but this program reads only version {VERSION}; resume with the program \
+                 that wrote it, or with a newer one"
+            );
+            return Err(CheckpointError::invalid(path, problem).of(Kind::Version));
         }
         if !is_intact(&reader.sha256(&sealed.description), &sealed.sha256) {
             return Err(invalid("its checksum is wrong, so it is damaged; copy it again".to_owned()));

@@ -85,7 +85,13 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8], path: &'a Path) -> Result<Self, CheckpointError> {
-        let corrupt = |source| CheckpointError::Corrupt { path: path.to_owned(), source };
+        let corrupt = |error| {
+            let path = path.display();
+            let text = format!(
+                "{path} is not an intact safetensors file; train again with --save, or copy it again"
+            );
+            CheckpointError::new(text).because(error)
+        };
         let tensors = SafeTensors::deserialize(bytes).map_err(corrupt)?;
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(corrupt)?;
         let metadata = header.metadata().as_ref().and_then(|metadata| metadata.get(METADATA_KEY)).cloned();

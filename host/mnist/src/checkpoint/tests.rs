@@ -75,6 +75,12 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, CheckpointError> {
     Snapshot::parse(bytes, Path::new("m"))
 }
 
+#[track_caller]
+fn fails<T>(result: Result<T, CheckpointError>, says: &str) {
+    let error = in_one_line(&result.err().expect("it fails"));
+    assert!(error.contains(says), "{error}");
+}
+
 /// Makes a file of tensors with these names and shapes, all zeros.
 fn file(dtype: Dtype, tensors: &[(&str, &[usize])], metadata: Option<&str>) -> Vec<u8> {
     let data = [0u8; 4096];
@@ -165,7 +171,7 @@ fn damage_is_detected_wherever_it_is() {
         bytes[at] ^= 1;
     }
     bytes.push(0);
-    assert!(matches!(parse(&bytes), Err(CheckpointError::Corrupt { .. })));
+    fails(parse(&bytes), "m is not an intact safetensors file");
 }
 
 #[test]
@@ -245,7 +251,7 @@ fn files_that_do_not_fit_in_memory_are_not_read() {
     let huge = folder.path().join("huge");
     fs::File::create(&huge).unwrap().set_len(1 << 40).unwrap();
     for path in [Path::new("/dev/zero"), Path::new("/"), &huge] {
-        assert!(matches!(load(path), Err(CheckpointError::Read { .. })), "{}", path.display());
+        fails(load(path), "could not read the weights in");
     }
 }
 
@@ -298,7 +304,7 @@ fn the_last_ones_are_kept_and_the_newest_is_found() {
     assert_eq!(folder.newest(), Some(&*dir.join(name(6))));
     // One run at a time.
     #[cfg(unix)]
-    assert!(matches!(Folder::open(&dir, 2, None), Err(CheckpointError::InUse { .. })));
+    fails(Folder::open(&dir, 2, None), "is in use by another run");
     drop(folder);
     // A run that was killed before the removal makes up for it.
     Folder::open(&dir, 1, Some(&newest(&dir).unwrap())).unwrap();
@@ -345,26 +351,25 @@ fn a_damaged_newer_one_is_reported_and_not_counted() {
 fn folders_without_an_intact_checkpoint_are_refused() {
     let dir = folder_of([]);
     let file: PathBuf = dir.path().join(name(2));
-    assert!(matches!(newest(dir.path()), Err(CheckpointError::NothingToResume { .. })));
+    fails(newest(dir.path()), "there is no checkpoint in");
     fs::write(&file, b"").unwrap();
-    let error = newest(dir.path()).unwrap_err();
-    assert!(matches!(&error, CheckpointError::NoneIntact { count: 1, .. }), "{error}");
-    assert!(in_one_line(&error).contains("step-0000000002.checkpoint is not an intact"), "{error}");
+    fails(newest(dir.path()), "none of the 1 checkpoints in");
+    fails(newest(dir.path()), "step-0000000002.checkpoint is not an intact");
     for folder in [&file, &file.join("below")] {
-        assert!(matches!(Folder::check(folder, None), Err(CheckpointError::Folder { .. })));
-        assert!(matches!(newest(folder), Err(CheckpointError::Folder { .. })));
+        fails(Folder::check(folder, None), "cannot be used as a folder of checkpoints");
+        fails(newest(folder), "cannot be used as a folder of checkpoints");
     }
 }
 
 #[test]
 fn a_new_run_does_not_mix_with_an_old_one() {
     let (dir, other) = (folder_of([1]), folder_of([2]));
-    let occupied = |result| matches!(result, Err(CheckpointError::Occupied { .. }));
-    assert!(occupied(Folder::check(dir.path(), None)));
-    assert!(occupied(Folder::open(dir.path(), 2, None).map(drop)));
+    let occupied = "already holds checkpoints of a run";
+    fails(Folder::check(dir.path(), None), occupied);
+    fails(Folder::open(dir.path(), 2, None), occupied);
     let found = newest(dir.path()).unwrap();
     Folder::check(&dir.path().join("."), Some(&found)).unwrap();
-    assert!(occupied(Folder::check(other.path(), Some(&found))));
+    fails(Folder::check(other.path(), Some(&found)), occupied);
 }
 
 #[test]
@@ -381,20 +386,4 @@ fn what_a_killed_run_left_is_removed_and_nothing_else() {
     let mut expected = [&others.map(str::to_owned)[..], &[name(2)]].concat();
     expected.sort();
     assert_eq!(names(dir.path()), expected);
-}
-
-#[test]
-fn a_failed_write_leaves_the_older_ones() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut folder = Folder::open(dir.path(), 1, None).unwrap();
-    folder.write(&after(1)).unwrap();
-    // A folder in place of the file makes the last step of the write, the rename, fail.
-    fs::create_dir(dir.path().join(name(2))).unwrap();
-    let text = folder.write(&after(2)).unwrap_err().to_string();
-    assert!(text.contains("could not write the checkpoint") && text.contains(&name(2)), "{text}");
-    let last_good = format!("the last good checkpoint is {}", dir.path().join(name(1)).display());
-    assert!(text.contains(&last_good), "{text}");
-    fs::remove_dir(dir.path().join(name(2))).unwrap();
-    assert_eq!(names(dir.path()), [name(1)]);
-    assert_eq!(newest(dir.path()).unwrap().snapshot, after(1));
 }

@@ -72,11 +72,11 @@ impl DeviceDataset {
         to_u32("number of classes", classes)?;
         expect("number of pixels", images.len(), samples * features)?;
         if let Some(&label) = labels.iter().find(|&&label| usize::from(label) >= classes) {
-            return Err(ModelError::OutOfRange {
-                what: "a label, counted from 1,",
-                got: usize::from(label) + 1,
-                max: classes,
-            });
+            return Err(ModelError::out_of_range(
+                "a label, counted from 1,",
+                usize::from(label) + 1,
+                classes,
+            ));
         }
         let (images, labels) = (Arc::new(device.upload(images)?), Arc::new(device.upload(labels)?));
         Ok(DeviceDataset { images, labels, samples, features, classes })

@@ -1,5 +1,6 @@
 //! Errors of a network.
 
+use std::fmt::Display;
 use std::io;
 
 use cuda_std::launch::LaunchError;
@@ -21,48 +22,26 @@ pub enum ModelError {
     /// The thread that decodes batches could not be started.
     #[error("could not start a thread that decodes batches; the pipeline deferred needs none")]
     Thread(#[source] io::Error),
-    /// The samples are on the host, but the pipeline reads them from the device's memory.
-    #[error("the pipeline {pipeline} cannot take samples from the host; upload them to the device first")]
-    OnHost {
-        /// The pipeline.
-        pipeline: String,
-    },
+    /// The network, its data, the device or the other ranks do not suit the training: what is wrong, and the fix.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl ModelError {
     /// There are no kernels for this precision.
-    #[error("cannot train with the precision {precision}: {why}; {cure}")]
-    Precision {
-        /// The precision.
-        precision: Precision,
-        /// Why not.
-        why: String,
-        /// What to do instead.
-        cure: String,
-    },
+    pub(super) fn precision(precision: Precision, why: impl Display, cure: impl Display) -> Self {
+        ModelError::Refused(format!("cannot train with the precision {precision}: {why}; {cure}"))
+    }
+
     /// Several devices cannot train the network together.
-    #[error("training on several devices failed: {why}")]
-    Parallel {
-        /// Why not, and the fix.
-        why: String,
-    },
-    /// Two sizes or values disagree.
-    #[error("{what} is {got}, expected {expected}")]
-    Mismatch {
-        /// The size or value.
-        what: &'static str,
-        /// Its actual value.
-        got: usize,
-        /// The value that it must have.
-        expected: usize,
-    },
+    pub(super) fn parallel(why: impl Display) -> Self {
+        ModelError::Refused(format!("training on several devices failed: {why}"))
+    }
+
     /// A size is zero, or larger than a kernel can count.
-    #[error("{what} is {got}; it must be between 1 and {max}")]
-    OutOfRange {
-        /// What is out of range.
-        what: &'static str,
-        /// Its value.
-        got: usize,
-        /// The largest allowed.
-        max: usize,
-    },
+    pub(super) fn out_of_range(what: &str, got: usize, max: usize) -> Self {
+        ModelError::Refused(format!("{what} is {got}; it must be between 1 and {max}"))
+    }
 }
 
 impl From<LaunchError> for ModelError {
@@ -81,14 +60,18 @@ impl From<ModelError> for DeviceError {
 }
 
 /// Converts `value` to a nonzero `u32` for a kernel.
-pub(super) fn to_u32(what: &'static str, value: usize) -> Result<u32, ModelError> {
+pub(super) fn to_u32(what: &str, value: usize) -> Result<u32, ModelError> {
     match u32::try_from(value) {
         Ok(small) if small > 0 => Ok(small),
-        _ => Err(ModelError::OutOfRange { what, got: value, max: u32::MAX as usize }),
+        _ => Err(ModelError::out_of_range(what, value, u32::MAX as usize)),
     }
 }
 
 /// Checks that two sizes agree.
-pub(super) fn expect(what: &'static str, got: usize, expected: usize) -> Result<(), ModelError> {
-    if got == expected { Ok(()) } else { Err(ModelError::Mismatch { what, got, expected }) }
+pub(super) fn expect(what: &str, got: usize, expected: usize) -> Result<(), ModelError> {
+    if got == expected {
+        Ok(())
+    } else {
+        Err(ModelError::Refused(format!("{what} is {got}, expected {expected}")))
+    }
 }

@@ -62,7 +62,7 @@ impl Network {
     /// another pipeline runs instead: see [`Self::take_notice`].
     ///
     /// # Errors
-    /// A width is 0, the parameters' sizes disagree, or memory is lacking; [`ModelError::Precision`]: neither `pipeline` nor
+    /// A width is 0, the parameters' sizes disagree, memory is lacking, or neither `pipeline` nor
     /// its replacement has kernels of this precision.
     pub fn new(
         device: &Device,
@@ -82,11 +82,9 @@ impl Network {
         if let Some(why) = check_classes(classes).err().filter(|_| pipeline.is_fused()) {
             (runs, notice) = fallback((pipeline, precision), Pipeline::Deferred, &why)?;
         } else if !pipeline.has(precision) {
-            return Err(ModelError::Precision {
-                precision,
-                why: format!("the pipeline {} has no kernels for it", pipeline.name()),
-                cure: format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision)),
-            });
+            let why = format!("the pipeline {} has no kernels for it", pipeline.name());
+            let cure = format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision));
+            return Err(ModelError::precision(precision, why, cure));
         }
         check_precision(device, precision)?;
         let setup = Setup { precision, batch_size };
@@ -257,7 +255,10 @@ impl Network {
         spec: &EpochSpec,
     ) -> Result<(HostEpoch<'a>, Feed), ModelError> {
         if self.pipeline.is_fused() || self.parallel.is_some() {
-            return Err(ModelError::OnHost { pipeline: self.pipeline.name() });
+            let pipeline = self.pipeline.name();
+            return Err(ModelError::Refused(format!(
+                "the pipeline {pipeline} cannot take samples from the host; upload them to the device first"
+            )));
         }
         let epoch = HostEpoch::new(samples, spec, self.setup.batch_size)?;
         match self.feed.take().filter(|feed| feed.suits(epoch.bytes())) {
@@ -383,7 +384,7 @@ fn fallback(
             "the pipeline {asked} cannot run here, and {name}, which would run instead, has no kernels for the \
              precision: {why}"
         );
-        return Err(ModelError::Precision { precision, why, cure: "train with f32".to_owned() });
+        return Err(ModelError::precision(precision, why, "train with f32"));
     }
     Ok((runs, Some(format!("the pipeline {asked} cannot run here, and {name} runs instead: {why}"))))
 }

@@ -54,7 +54,7 @@ impl Network {
     /// added up. All ranks have the same weights, bit for bit, and the same results.
     ///
     /// # Errors
-    /// [`ModelError::Parallel`]: the pipeline does not have one kernel per operation, or the ranks start from different
+    /// The pipeline does not have one kernel per operation, or the ranks start from different
     /// weights; memory is lacking; the ranks cannot be reached.
     pub fn with_communicator(mut self, communicator: Arc<Communicator>) -> Result<Self, ModelError> {
         if !self.pipeline.is_parallel() {
@@ -62,7 +62,7 @@ impl Network {
                 "the pipeline {} takes its steps where it computes the gradients; use naive or deferred",
                 self.pipeline.name()
             );
-            return Err(ModelError::Parallel { why });
+            return Err(ModelError::parallel(why));
         }
         let parallel = Parallel::new(&self.device, &self.core.lock().layers, communicator)?;
         self.parallel = Some(parallel);
@@ -73,7 +73,7 @@ impl Network {
     /// Checks that all ranks have the same parameters, bit for bit. Does nothing without other ranks.
     ///
     /// # Errors
-    /// [`ModelError::Parallel`] names the first rank with parameters that differ from rank 0's.
+    /// Names the first rank with parameters that differ from rank 0's.
     pub fn check_ranks(&self) -> Result<(), ModelError> {
         match &self.parallel {
             Some(parallel) => parallel.check_equal(&self.device, &self.core.lock().layers),
@@ -200,12 +200,10 @@ impl Parallel {
         let all = all.to_vec()?;
         match all.iter().position(|hash| *hash != all[0]) {
             None => Ok(()),
-            Some(rank) => Err(ModelError::Parallel {
-                why: format!(
-                    "rank {rank} has other weights than rank 0; give all ranks the same settings and files, and GPUs of \
-                     one model"
-                ),
-            }),
+            Some(rank) => Err(ModelError::parallel(format_args!(
+                "rank {rank} has other weights than rank 0; give all ranks the same settings and files, and GPUs of one \
+                 model"
+            ))),
         }
     }
 }

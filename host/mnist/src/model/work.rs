@@ -10,14 +10,6 @@ use super::pipeline::Pipeline;
 /// Bytes count each array that a launch reads and each that it writes once. This is the traffic between the multiprocessors
 /// and L2 or memory, if registers, shared memory and L1 serve all other accesses. An addition, a multiplication, a division,
 /// a comparison, an exponential and a logarithm each count as one operation, so a multiply-add counts as two.
-///
-/// ```
-/// use ferrowarp_mnist::model::{KernelWork, Pipeline, Trained};
-///
-/// let trained = Trained { sizes: &[784, 300, 100, 10], has_momentum: false, is_short: false };
-/// let step = KernelWork::of_step(Pipeline::Fused, trained, [64, 64]);
-/// assert_eq!(step.iter().map(|kernel| kernel.launches).sum::<u64>(), 5);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelWork {
     /// The kernel's name; instances of one kernel share it.

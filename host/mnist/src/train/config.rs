@@ -128,7 +128,7 @@ impl Config {
     /// to write at the end.
     ///
     /// # Errors
-    /// [`TrainError::Setting`]: the snapshot names an unknown pipeline or precision.
+    /// [`TrainError::Usage`]: the snapshot names an unknown pipeline or precision.
     pub fn of_run(found: &Found) -> Result<Config, TrainError> {
         let Snapshot { training, progress, .. } = &found.snapshot;
         let Ok(pipeline) = Pipeline::from_str(&training.pipeline, false) else {
@@ -312,10 +312,10 @@ impl Config {
                 let problem = "it is one of the checkpoints; name another file";
                 return Err(TrainError::setting(flag, path.display(), problem));
             }
-            output_file::check_destination(path).map_err(|source| TrainError::Destination {
-                flag,
-                path: path.to_owned(),
-                source,
+            output_file::check_destination(path).map_err(|error| {
+                let path = path.display();
+                let text = format!("--{flag} {path} cannot be used: no file can be written there");
+                TrainError::Usage { text, source: Some(error) }
             })?;
             seen.push((flag, path));
         }
@@ -325,7 +325,7 @@ impl Config {
     /// Checks that the run overwrites none of these input files.
     ///
     /// # Errors
-    /// [`TrainError::Setting`].
+    /// [`TrainError::Usage`].
     pub fn check_spared<'a>(&self, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), TrainError> {
         for input in inputs {
             if let Some((flag, path)) = self.outputs().find(|(_, path)| is_overwritten(input, path)) {
@@ -352,7 +352,7 @@ impl Config {
         let checked = self.batch_size.check(train_images);
         let is_default = self.batch_size == BatchSize::DEFAULT;
         let value = format!("{}{}", self.batch_size, if is_default { ", the default," } else { "" });
-        checked.map_err(|problem| TrainError::setting("batch-size", value, problem.to_string()))
+        checked.map_err(|problem| TrainError::setting("batch-size", value, problem))
     }
 }
 

@@ -23,7 +23,7 @@ use trainer::Trainer;
 use transfers::Transfers;
 
 pub use config::{Checkpoints, Config, DEFAULT_HIDDEN, DEFAULT_KEEP, DEFAULT_SEED};
-pub use error::{Symptom, TrainError};
+pub use error::TrainError;
 pub use start::Start;
 
 /// The plan of a run.

@@ -64,7 +64,13 @@ fn check_data(data: &DataId, found: &Found) -> Result<(), TrainError> {
         let DataId { train_images, test_images, sha256 } = data;
         format!("{train_images} training and {test_images} test images with the SHA-256 {sha256}")
     };
-    Err(TrainError::OtherData { path: found.path.clone(), asked: in_words(data), found: in_words(expected) })
+    Err(TrainError::Run(format!(
+        "the data set is not the one that the run of {} was trained on: it has {}, expected {}; pass the folder of that data \
+         set with --data",
+        found.path.display(),
+        in_words(data),
+        in_words(expected)
+    )))
 }
 
 /// Identifies the data set. This decodes all of it.

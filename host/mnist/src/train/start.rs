@@ -94,7 +94,14 @@ impl Start {
         };
         let expected = [&[features], hidden, &[CLASSES]].concat();
         if found != expected {
-            return Err(TrainError::WrongSizes { path, found, expected });
+            let dashed = |sizes: &[usize]| sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("-");
+            return Err(TrainError::Run(format!(
+                "the weights in {} are those of a {} network, but {} was requested; set --hidden to their hidden layers, or \
+                 omit it",
+                path.display(),
+                dashed(&found),
+                dashed(&expected)
+            )));
         }
         Ok(parameters.clone())
     }
@@ -121,7 +128,12 @@ fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
     ];
     match pairs.into_iter().find(|(_, asked, found)| asked != found) {
         Some((flag, asked, value)) => {
-            Err(TrainError::Disagrees { flag, asked, found: value, path: found.path.clone() })
+            let path = found.path.display();
+            let text = format!(
+                "--{flag} {asked} cannot be used to resume from {path}, whose run has {value}; omit --{flag} to continue with \
+                 {value}, or start a new run from its weights: --load {path} instead of --resume"
+            );
+            Err(TrainError::Usage { text, source: None })
         }
         None => Ok(()),
     }

@@ -3,19 +3,19 @@
 mod ending;
 mod steps;
 
+use std::fmt;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::error::Symptom;
 use super::profile::Profiler;
 use super::saver::Saver;
 use super::start::Origin;
 use super::transfers::Transfers;
 use super::upload::{training_set, upload};
 use super::{Config, Observer, Run, Start, TestResult, TimeToAccuracy, TrainError};
-use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
+use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training, last_good};
 use crate::model::{
     DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, Trained, TrainingSet,
 };
@@ -139,7 +139,10 @@ impl<'a> Trainer<'a> {
         }
         let (test, test_elapsed) = self.test()?;
         if !test.loss.is_finite() {
-            return Err(self.diverged(self.steps(), Symptom::TestLoss(test.loss)));
+            return Err(self.diverged(
+                self.steps(),
+                format_args!("the loss of the test images after it is {}", test.loss),
+            ));
         }
         if test.is_constant && !std::mem::replace(&mut self.has_warned, true) {
             observer.warning(&self.stopped_learning());
@@ -215,7 +218,8 @@ impl<'a> Trainer<'a> {
             self.elapsed += elapsed;
             self.times.train_kernels += transfers.without(self.device, elapsed);
             if let Some(divergence) = self.stats.diverged {
-                return Err(self.diverged(self.step_with(divergence.sample), Symptom::Loss(divergence.loss)));
+                let step = self.step_with(divergence.sample);
+                return Err(self.diverged(step, format_args!("the loss is {}", divergence.loss)));
             }
             if self.stats.samples < samples {
                 self.pause(observer)?;
@@ -262,13 +266,13 @@ impl<'a> Trainer<'a> {
             let spec = self.spec();
             let ahead = self.network.divergence_ahead(&self.train, &spec, self.stats.samples)?;
             if let Some(divergence) = ahead {
-                return Err(self.diverged(steps + 1, Symptom::Loss(divergence.loss)));
+                return Err(self.diverged(steps + 1, format_args!("the loss is {}", divergence.loss)));
             }
         }
         let snapshot = self.snapshot(data)?;
         let weights = [Some(&snapshot.parameters), snapshot.velocities.as_ref()];
         if let Some(weight) = weights.into_iter().flatten().find_map(first_infinite) {
-            return Err(self.diverged(steps, Symptom::Weight(weight)));
+            return Err(self.diverged(steps, format_args!("a weight after it is {weight}")));
         }
         if let Some(saver) = &mut self.saver {
             saver.folder.write(&snapshot)?;
@@ -333,7 +337,12 @@ impl<'a> Trainer<'a> {
         let (test, _) = self.test()?;
         let path = self.config.load.as_ref().or(self.resumed_from.as_ref());
         match path.filter(|_| !test.loss.is_finite()) {
-            Some(path) => Err(TrainError::Overflow { path: path.clone(), loss: test.loss }),
+            Some(path) => Err(TrainError::Run(format!(
+                "the weights in {} are so large that the loss of the test images is {}; train again with a smaller learning \
+                 rate",
+                path.display(),
+                test.loss
+            ))),
             None => Ok(test),
         }
     }
@@ -356,10 +365,18 @@ impl<'a> Trainer<'a> {
         }
     }
 
-    fn diverged(&self, step: u64, symptom: Symptom) -> TrainError {
-        let lr = self.largest_lr();
+    /// The error of a loss or a weight that has become infinite or NaN.
+    fn diverged(&self, step: u64, symptom: fmt::Arguments<'_>) -> TrainError {
+        let (epoch, lr) = (self.epoch, self.largest_lr());
         let checkpoint = self.newest_checkpoint().or_else(|| self.resumed_from.clone());
-        TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
+        let again = checkpoint.as_ref().map_or_else(String::new, |path| {
+            format!("; a new run with other settings can start from it: --load {}", path.display())
+        });
+        let last_good = last_good(checkpoint.as_deref());
+        TrainError::Run(format!(
+            "training diverged in epoch {epoch} at step {step}: {symptom}; choose a learning rate below {lr}; \
+             {last_good}{again}"
+        ))
     }
 
     fn newest_checkpoint(&self) -> Option<PathBuf> {

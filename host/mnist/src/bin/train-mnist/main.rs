@@ -16,7 +16,7 @@ use ferrowarp_data::{DataError, LazyMnist};
 use ferrowarp_device::collective::Communicator;
 use ferrowarp_device::device;
 use ferrowarp_mnist::Console;
-use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
+use ferrowarp_mnist::checkpoint::{self, Found};
 use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{self, Config, Observer, Outcome, Silent, Start, TimeToAccuracy, TrainError};
 use ferrowarp_report::print_note;
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Ok(Ended::Complete) => ExitCode::SUCCESS,
         Ok(Ended::Stopped(code)) => ExitCode::from(code),
         Err(error) => {
-            let is_usage = error.downcast_ref().is_some_and(TrainError::is_usage);
+            let is_usage = matches!(error.downcast_ref(), Some(TrainError::Usage { .. }));
             let code = ferrowarp_report::exit_code(Err(error), device::exit_if_hung);
             // The same code as for arguments that clap refuses.
             if is_usage { ExitCode::from(2) } else { code }
@@ -144,7 +144,7 @@ fn load_data(args: &Args, config: &Config, dir: &Path) -> anyhow::Result<LazyMni
     };
     let Some(images) = args.hold_out else { return Ok(mnist) };
     mnist.hold_out(images).map_err(|error| match error {
-        DataError::HoldOut { .. } => ranks::setting("hold-out", images, error.to_string()).into(),
+        DataError::HoldOut { .. } => TrainError::setting("hold-out", images, error.to_string()).into(),
         error => error.into(),
     })
 }
@@ -160,13 +160,11 @@ fn how_to_go_on(config: &Config) -> String {
 
 /// Adds how to resume to an error that the training did not cause, if there is a checkpoint.
 fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
-    let is_from_outside = matches!(
-        error,
-        TrainError::Model(_)
-            | TrainError::Output(_)
-            | TrainError::Report(_)
-            | TrainError::Checkpoint(CheckpointError::Unwritten { .. } | CheckpointError::Unremoved { .. })
-    );
+    let is_from_outside = match &error {
+        TrainError::Model(_) | TrainError::Output(_) | TrainError::Report(_) => true,
+        TrainError::Checkpoint(error) => error.is_unwritten(),
+        _ => false,
+    };
     let newest =
         config.checkpoints.as_ref().and_then(|checkpoints| checkpoint::newest(&checkpoints.dir).ok());
     if let (true, Some(found)) = (is_from_outside, newest) {

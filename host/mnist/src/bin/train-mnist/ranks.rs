@@ -47,7 +47,7 @@ impl Ranks {
         if world.size() > 1 {
             let problem =
                 format!("the launcher has started {} processes; omit it, or make both equal", world.size());
-            return Err(setting("gpus", gpus, problem).into());
+            return Err(TrainError::setting("gpus", gpus, problem).into());
         }
         let port = free_port().context("could not find a free port for the processes of --gpus")?;
         let (time_limit, join_limit) = (world.time_limit(), world.join_limit());
@@ -118,12 +118,12 @@ impl Ranks {
         if !config.pipeline.is_parallel() {
             let problem = "several devices train with naive or deferred, whose gradients are in memory before the step; \
                            choose one of them, or train on one device";
-            return Err(setting("pipeline", config.pipeline.name(), problem).into());
+            return Err(TrainError::setting("pipeline", config.pipeline.name(), problem).into());
         }
         if config.batch_size.get() < size as usize {
             let problem =
                 format!("each of {size} devices needs an image of each batch; choose at least {size}");
-            return Err(setting("batch-size", config.batch_size, problem).into());
+            return Err(TrainError::setting("batch-size", config.batch_size, problem).into());
         }
         for (flag, is_set) in
             [("seeds", has_seeds), ("timeline", config.timeline.is_some()), ("profile", config.profile)]
@@ -190,9 +190,4 @@ fn in_words((name, number): (&'static str, u32)) -> (&'static str, String) {
 
 fn free_port() -> io::Result<u16> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
-}
-
-/// The error of a flag whose value cannot be used.
-pub fn setting(flag: &'static str, value: impl ToString, problem: impl Into<String>) -> TrainError {
-    TrainError::Setting { flag, value: value.to_string(), problem: problem.into() }
 }

@@ -174,11 +174,7 @@ pub(in crate::model) fn head(
 pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> {
     match classes {
         1..=MAX_CLASSES => Ok(()),
-        got => Err(ModelError::OutOfRange {
-            what: "number of classes of a fused pipeline",
-            got,
-            max: MAX_CLASSES,
-        }),
+        got => Err(ModelError::out_of_range("number of classes of a fused pipeline", got, MAX_CLASSES)),
     }
 }
 
@@ -194,19 +190,12 @@ pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Re
     }
     let least = of_precision.map(|kernel| kernel.meta.min_arch).min().unwrap_or(0);
     let (got, [a, b]) = (limits.capability, [least / 10, least % 10]);
-    Err(ModelError::Precision {
-        precision,
-        why: if got >= least {
-            format!("the PTX, built for GPUs before compute capability {a}.{b}, lacks its kernels")
-        } else {
-            format!(
-                "its kernels need compute capability {a}.{b}, but this device has {}.{}",
-                got / 10,
-                got % 10
-            )
-        },
-        cure: "train with f32".to_owned(),
-    })
+    let why = if got >= least {
+        format!("the PTX, built for GPUs before compute capability {a}.{b}, lacks its kernels")
+    } else {
+        format!("its kernels need compute capability {a}.{b}, but this device has {}.{}", got / 10, got % 10)
+    };
+    Err(ModelError::precision(precision, why, "train with f32"))
 }
 
 pub(super) fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {

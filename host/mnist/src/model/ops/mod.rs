@@ -103,8 +103,7 @@ impl Layer {
 fn need(sizes: &[(&'static str, usize, u64)]) -> Result<(), ModelError> {
     for &(what, len, needed) in sizes {
         if (len as u64) < needed {
-            let expected = usize::try_from(needed).unwrap_or(usize::MAX);
-            return Err(ModelError::Mismatch { what, got: len, expected });
+            return Err(ModelError::Refused(format!("{what} is {len}, expected {needed}")));
         }
     }
     Ok(())

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Observer, Symptom, TrainError, Trainer, first_infinite};
-use crate::checkpoint::{self, CheckpointError};
+use super::{Observer, TrainError, Trainer, first_infinite};
+use crate::checkpoint::{self, Kind};
 use crate::train::plot_title;
 use ferrowarp_report::{ReportError, in_one_line, save_plot};
 
@@ -22,7 +22,7 @@ impl Trainer<'_> {
         let Some(path) = &self.config.save else { return Ok(None) };
         let parameters = self.parameters()?;
         if let Some(weight) = first_infinite(&parameters) {
-            return Err(self.diverged(self.steps(), Symptom::Weight(weight)));
+            return Err(self.diverged(self.steps(), format_args!("a weight after it is {weight}")));
         }
         checkpoint::save(path, &parameters, &self.training(self.epoch - 1))?;
         Ok(Some(path))
@@ -37,11 +37,7 @@ impl Trainer<'_> {
                     observer.warning(&in_one_line(&error));
                 }
             }
-            TrainError::Checkpoint(
-                CheckpointError::Unwritten { .. }
-                | CheckpointError::Unremoved { .. }
-                | CheckpointError::Folder { .. },
-            ) => {}
+            TrainError::Checkpoint(error) if matches!(error.kind(), Kind::Unwritten | Kind::Folder) => {}
             _ => return,
         }
         match self.save_weights() {
