@@ -1,44 +1,22 @@
 //! The device half of `cuda_std` and libdevice, as PTX, against the host half on the CPU executor.
 
 use std::fmt::Debug;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use cuda_builder::{Backend, CudaBuilder, NvvmArch};
+use crate::common::kernels::modules;
+use cuda_builder::Backend;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use cuda_std::panic_record::PanicRecord;
 use cuda_std::simt::Executor;
-use ptx_emulator::{Emulator, PtxModule};
+use ptx_emulator::Emulator;
 use ptx_emulator_kernels::*;
 
 /// The emulators of both architectures.
-fn emulators() -> Vec<Emulator> {
-    static MODULES: OnceLock<Vec<Arc<PtxModule>>> = OnceLock::new();
-    let modules = MODULES.get_or_init(|| modules(Backend::Nvvm, "ptx_emulator-kernels"));
-    modules.iter().map(|module| Emulator::new(Arc::clone(module))).collect()
-}
-
-fn modules(backend: Backend, folder: &str) -> Vec<Arc<PtxModule>> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels"))
-        .tools_dir(CudaBuilder::tools_dir_in(target))
-        .target_dir(target.join("cuda-builder"))
-        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder))
-        .download(true)
-        .backend(backend)
-        // The latter reduces in a warp with one instruction, the former with shuffles.
-        .archs(&[NvvmArch::Compute75, NvvmArch::Compute90])
-        .build_all()
-        .unwrap();
-    let module = |path: &Path| {
-        let module = PtxModule::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-        assert_eq!(module.unsupported(), [], "the emulator knows every instruction");
-        Arc::new(module)
-    };
+fn emulators(backend: Backend) -> impl Iterator<Item = Emulator> {
     // Kernels for one architecture alone are not among these functions.
-    let portable = built.modules.iter().filter(|built| !built.arch.is_architecture_variant());
-    portable.map(|built| module(&built.path)).collect()
+    let portable = modules(backend).iter().filter(|(arch, _)| !arch.is_architecture_variant());
+    portable.map(|(_, module)| Emulator::new(Arc::clone(module)))
 }
 
 /// Runs a launch on the executor and on both emulators, each on a copy of `start`; the results must `agree`.
@@ -49,7 +27,7 @@ fn both<T: Copy + Debug>(
 ) -> Vec<T> {
     let mut host = start.to_vec();
     launch(&Executor::new(), &mut host).unwrap();
-    for emulator in emulators() {
+    for emulator in emulators(Backend::Nvvm) {
         let mut device = start.to_vec();
         launch(&emulator, &mut device).unwrap();
         for (i, (device, host)) in device.iter().zip(&host).enumerate() {
@@ -233,7 +211,7 @@ fn functions_of_atomics() {
 
 #[test]
 fn panics_leave_the_record_of_the_first_thread() {
-    for mut emulator in emulators() {
+    for mut emulator in emulators(Backend::Nvvm) {
         let mut record = [PanicRecord::empty()];
         let address = record.as_mut_ptr();
         // SAFETY: the record outlives the launches, and it is read only after them.
@@ -264,9 +242,9 @@ fn dependent_launches_run_one_after_the_other() {
         (0..2).try_for_each(|_| unsafe { dependent::launch(on, config, &mut *number) })
     };
     assert_eq!(both(&[3], twice, |_, a, b| a == b), [12]);
-    for module in modules(Backend::Llvm, "ptx_emulator-kernels-llvm") {
+    for emulator in emulators(Backend::Llvm) {
         let mut number = vec![3];
-        twice(&Emulator::new(module), &mut number).unwrap();
+        twice(&emulator, &mut number).unwrap();
         assert_eq!(number, [12]);
     }
 }

@@ -1,4 +1,4 @@
-//! The kernels of `tests/kernels` as PTX for compute capability 9.0.
+//! The kernels of `tests/kernels` as PTX.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -17,24 +17,30 @@ pub fn emulators_90a() -> Vec<Emulator> {
 }
 
 fn emulators_of(arch: NvvmArch) -> Vec<Emulator> {
-    static MODULES: OnceLock<Vec<(NvvmArch, Arc<PtxModule>)>> = OnceLock::new();
-    let modules =
-        MODULES.get_or_init(|| [Backend::Nvvm, Backend::Llvm].into_iter().flat_map(build).collect());
-    let modules = || modules.iter().filter(|(of, _)| *of == arch).map(|(_, module)| module);
-    let with = |turns| modules().map(move |module| Emulator::new(Arc::clone(module)).with_turns(turns));
+    let modules = || BACKENDS.into_iter().flat_map(modules).filter(|(of, _)| *of == arch);
+    let with = |turns| modules().map(move |(_, module)| Emulator::new(Arc::clone(module)).with_turns(turns));
     with(Turns::Ascending).chain(with(Turns::Descending)).collect()
+}
+
+const BACKENDS: [Backend; 2] = [Backend::Nvvm, Backend::Llvm];
+
+/// The modules for compute capability 7.5 and 9.0 by this back end, which are compiled once.
+pub fn modules(backend: Backend) -> &'static [(NvvmArch, Arc<PtxModule>)] {
+    static MODULES: [OnceLock<Vec<(NvvmArch, Arc<PtxModule>)>>; 2] = [const { OnceLock::new() }; 2];
+    MODULES[usize::from(backend == Backend::Llvm)].get_or_init(|| build(backend))
 }
 
 fn build(backend: Backend) -> Vec<(NvvmArch, Arc<PtxModule>)> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let out = format!("ptx_emulator-sm_90-{backend:?}").to_lowercase();
+    let out = format!("ptx_emulator-{backend:?}").to_lowercase();
     let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels"))
         .tools_dir(CudaBuilder::tools_dir_in(target))
         .target_dir(target.join("cuda-builder"))
         .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join(out))
         .download(true)
         .backend(backend)
-        .arch(NvvmArch::Compute90)
+        // The latter reduces in a warp with one instruction, the former with shuffles.
+        .archs(&[NvvmArch::Compute75, NvvmArch::Compute90])
         // The code is the same.
         .debug(DebugInfo::LineTables)
         .build_all()
