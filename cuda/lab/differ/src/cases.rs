@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 
+pub use crate::place::Place;
 use crate::record;
 
 /// One case of one kernel.
@@ -19,22 +20,6 @@ pub struct Case {
 
 /// The value of output bytes before a kernel runs, and of memory that may hold leftovers of other kernels.
 pub const SOILED: u8 = 0xab;
-
-/// The position of a thread's case, as a kernel reads it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// First byte of the input among all inputs.
-    pub input_at: u32,
-    /// Bytes of the input.
-    pub input_len: u32,
-    /// The case's number.
-    pub number: u32,
-    /// First byte of the output among all outputs.
-    pub output_at: u32,
-    /// Bytes of the output.
-    pub output_len: u32,
-}
 
 /// Reads the cases that a native program wrote.
 ///

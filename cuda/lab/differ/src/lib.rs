@@ -14,5 +14,7 @@ pub mod planted;
 pub mod programs;
 pub mod report;
 
+#[path = "../crates/src/place.rs"]
+mod place;
 #[path = "../crates/src/record.rs"]
 mod record;

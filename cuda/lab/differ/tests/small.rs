@@ -52,6 +52,6 @@ fn planted_errors() {
 
 #[test]
 fn crates() {
-    let (output, report) = differ("crates", &["--crates", "sha2,itoa,arrayvec"]);
+    let (output, report) = differ("crates", &["--crates", "sha2,ryu,heapless"]);
     assert_clean(&output, &report, 3000);
 }

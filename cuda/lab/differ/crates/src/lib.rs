@@ -8,10 +8,11 @@
 mod cases;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod inputs;
+mod place;
 #[allow(unused_imports, unused_mut, reason = "without a crate there are no kernels")]
 mod table;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use cases::Entry;
-pub use cases::Place;
+pub use place::Place;
 pub use table::*;

@@ -93,21 +93,3 @@ pub fn texts() -> Vec<Case> {
     }
     crate::inputs::texts(all)
 }
-
-/// Eight f64 a case: special values in all places, then random ones of all sizes and of usual ones.
-pub fn floats() -> Vec<Case> {
-    const SPECIAL: [f64; 12] =
-        [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, f64::INFINITY, f64::NAN, f64::MIN_POSITIVE, 1e-310, f64::MAX, -3.75];
-    let mut random = Random::new(11);
-    let mut all = Vec::new();
-    for number in 0..120usize {
-        let one = |at: usize, random: &mut Random| match number {
-            0..24 => SPECIAL[(number * 5 + at * 7) % SPECIAL.len()],
-            24..48 => f64::from_bits(random.word()),
-            _ => (random.word() % 2_000_001) as f64 / 1000.0 - 1000.0,
-        };
-        let values: Vec<f64> = (0..8).map(|at| one(at, &mut random)).collect();
-        all.push((number as u32, values.iter().flat_map(|value| value.to_le_bytes()).collect()));
-    }
-    all
-}
