@@ -6,4 +6,8 @@ export CARGO_INCREMENTAL=0
 cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
 cargo test --workspace
-cargo run --quiet --package lab -- differ --programs "${1:-10000}" --write
+for part in planted crates "programs --programs ${1:-10000}"; do
+    # A word each.
+    # shellcheck disable=SC2086
+    cargo run --release --quiet --package differ --bin differ -- $part --write
+done

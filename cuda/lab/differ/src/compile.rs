@@ -26,6 +26,15 @@ pub struct Settings {
     pub out: PathBuf,
 }
 
+impl Settings {
+    /// Both back ends at this level, for `compute_90`, into this folder.
+    pub fn new(opt_level: u8, out: PathBuf) -> Settings {
+        let backends = vec![Backend::Nvvm, Backend::Llvm];
+        let arch = NvvmArch::Compute90;
+        Settings { backends, opt_level, arch, planted: None, packed: None, work: None, out }
+    }
+}
+
 /// Compiles a kernel crate to PTX with one back end, with more arguments for cargo.
 ///
 /// # Errors

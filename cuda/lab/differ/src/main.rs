@@ -12,10 +12,9 @@ use differ::crates::{self, CRATES};
 use differ::planted::Planted;
 use differ::planted::search::{self, Shown};
 use differ::programs::folder::Folder;
-use differ::programs::hunt::{Found, Hunt};
-use differ::programs::journal::Journal;
+use differ::programs::hunt::Hunt;
 use differ::programs::judge::{self, Finding};
-use differ::report::{OfBackend, Report};
+use differ::report::{Entry, OfBackend, Origin, Report, Results};
 
 /// The same Rust on the host and as PTX, compared bit for bit
 #[derive(Parser)]
@@ -55,6 +54,9 @@ struct Common {
     /// Write what came out as JSON
     #[arg(long, value_name = "FILE.json")]
     json: Option<PathBuf>,
+    /// Also write it to docs/results
+    #[arg(long)]
+    write: bool,
 }
 
 #[derive(Args)]
@@ -70,9 +72,6 @@ struct Programs {
     /// Batches at a time [default: as many as there are cores]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Go on with the comparison of these programs that was ended, in the same folder and with the same sources
-    #[arg(long)]
-    resume: bool,
     /// Make at most N of the programs that differ smaller
     #[arg(long, value_name = "N", default_value_t = 5)]
     shrink: usize,
@@ -146,8 +145,7 @@ impl Common {
 
     fn settings(&self, work: Option<PathBuf>, out: PathBuf) -> Settings {
         let Common { backend, opt_level, arch, .. } = self;
-        let (backends, opt_level, arch) = (backend.clone(), *opt_level, *arch);
-        Settings { backends, opt_level, arch, planted: None, packed: None, work, out }
+        Settings { backends: backend.clone(), arch: *arch, work, ..Settings::new(*opt_level, out) }
     }
 
     fn hunt(&self, jobs: Option<usize>) -> anyhow::Result<Hunt> {
@@ -164,10 +162,20 @@ impl Common {
         })
     }
 
-    fn write(&self, report: &Report) -> anyhow::Result<()> {
-        let Some(path) = &self.json else { return Ok(()) };
-        let text = serde_json::to_string_pretty(report).context("writing the report")?;
-        std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    /// Where this runs, if it is to be written. The results are for the current sources, even if they change meanwhile.
+    fn origin(&self) -> anyhow::Result<Option<Origin>> {
+        self.write.then(Origin::now).transpose()
+    }
+
+    fn write(&self, report: &Report, origin: Option<Origin>) -> anyhow::Result<()> {
+        if let Some(path) = &self.json {
+            let text = serde_json::to_string_pretty(report).context("writing the report")?;
+            std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))?;
+        }
+        let Some(origin) = origin else { return Ok(()) };
+        let mut results = Results::read()?;
+        results.put(Entry { report: report.clone(), origin });
+        results.write()
     }
 }
 
@@ -178,14 +186,15 @@ fn workspace() -> &'static Path {
 
 impl Programs {
     fn run(&self) -> anyhow::Result<ExitCode> {
+        let origin = self.common.origin()?;
         let mut hunt = self.common.hunt(self.jobs)?;
         hunt.settings.planted = self.plant;
-        let journal = Journal::open(&hunt.work.join("journal"), &hunt.identity()?, self.resume)?;
+        let start = Instant::now();
         let progress = |done: u64, found: usize| {
-            eprintln!("{done} of {} programs in {:.0?}, {found} found", self.programs, journal.elapsed());
+            eprintln!("{done} of {} programs in {:.0?}, {found} found", self.programs, start.elapsed());
         };
-        let found = hunt.run(self.seed, self.programs, Some(&journal), &progress)?;
-        let seconds = journal.elapsed().as_secs();
+        let found = hunt.run(self.seed, self.programs, &progress)?;
+        let seconds = start.elapsed().as_secs();
         let of = |backend: &Backend| {
             let name = backend.to_string();
             let of_it = || found.iter().filter(|f| f.verdict.backend.as_ref().is_none_or(|b| *b == name));
@@ -201,12 +210,12 @@ impl Programs {
         report.seeds = Some((self.seed, self.seed + self.programs - 1));
         report.seconds = seconds;
         report.backends = self.common.backend.iter().map(of).collect();
-        report.found = found.iter().map(shown).collect();
+        report.found = found.iter().map(ToString::to_string).collect();
         println!("{}", report.summary());
         for one in &report.found {
             println!("{one}");
         }
-        self.common.write(&report)?;
+        self.common.write(&report, origin)?;
         let differ = found.iter().filter(|one| matches!(one.verdict.finding, Finding::Differs(_)));
         for one in differ.take(self.shrink) {
             eprintln!("making the program of seed {} smaller", one.seed);
@@ -221,20 +230,14 @@ impl Programs {
     }
 }
 
-/// A finding as one line.
-fn shown(found: &Found) -> String {
-    let backend = found.verdict.backend.as_deref().unwrap_or("both");
-    let what = match &found.verdict.finding {
-        Finding::Differs(all) => {
-            all.first().map_or_else(String::new, |first| format!("{} cases: {first}", all.len()))
-        }
-        Finding::Refused(log) => format!("refused: {}", log.chars().take(800).collect::<String>()),
-    };
-    format!("seed {}, {backend}: {what}", found.seed)
-}
-
 impl Crates {
     fn run(&self) -> anyhow::Result<ExitCode> {
+        ensure!(
+            self.crates.is_empty() || !self.common.write,
+            "--write records all crates; omit --crates {}",
+            self.crates.join(",")
+        );
+        let origin = self.common.origin()?;
         let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
         let names: Vec<String> = if self.crates.is_empty() { all() } else { self.crates.clone() };
         let start = Instant::now();
@@ -262,14 +265,14 @@ impl Crates {
         }
         println!("{}", report.summary());
         report.found.iter().for_each(|one| println!("{one}"));
-        self.common.write(&report)?;
+        self.common.write(&report, origin)?;
         Ok(if report.found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 
 impl PlantedEdits {
     fn run(&self) -> anyhow::Result<ExitCode> {
-        let start = Instant::now();
+        let (start, origin) = (Instant::now(), self.common.origin()?);
         let all = search::names();
         let names: Vec<&str> = all
             .iter()
@@ -303,7 +306,7 @@ impl PlantedEdits {
         report.backends = self.common.backend.iter().map(of).collect();
         report.seconds = start.elapsed().as_secs();
         report.found.iter().for_each(|one| println!("{one}"));
-        self.common.write(&report)?;
+        self.common.write(&report, origin)?;
         let is_seen = |backend: &Backend, name: &str| {
             shown.iter().any(|one| one.backend == *backend && one.planted.kind() == name)
         };

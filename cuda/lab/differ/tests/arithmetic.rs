@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use cuda_builder::{Backend, NvvmArch};
 use differ::compile::Settings;
 use differ::crates;
 
@@ -11,15 +10,7 @@ use differ::crates;
 fn remainders_signs_limits_and_atomics_are_those_of_the_host() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).unwrap();
     for opt_level in [0, 1, 3] {
-        let settings = Settings {
-            backends: vec![Backend::Nvvm, Backend::Llvm],
-            opt_level,
-            arch: NvvmArch::Compute90,
-            planted: None,
-            packed: None,
-            work: None,
-            out: Path::new(env!("CARGO_TARGET_TMPDIR")).join("arithmetic"),
-        };
+        let settings = Settings::new(opt_level, Path::new(env!("CARGO_TARGET_TMPDIR")).join("arithmetic"));
         let outcomes =
             crates::compare(workspace, &["arithmetic", "exact"].map(str::to_owned), &settings).unwrap();
         assert_eq!(outcomes.len(), 2);

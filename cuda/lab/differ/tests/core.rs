@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use cuda_builder::{Backend, NvvmArch};
 use differ::compile::Settings;
 use differ::crates;
 
@@ -18,15 +17,8 @@ fn sorts_and_enums_are_the_hosts_at_level_1() {
 
 fn compare(opt_level: u8) {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).unwrap();
-    let settings = Settings {
-        backends: vec![Backend::Nvvm, Backend::Llvm],
-        opt_level,
-        arch: NvvmArch::Compute90,
-        planted: None,
-        packed: None,
-        work: None,
-        out: Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("core-{opt_level}")),
-    };
+    let settings =
+        Settings::new(opt_level, Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("core-{opt_level}")));
     let outcomes = crates::compare(workspace, &["core".to_owned()], &settings).unwrap();
     assert_eq!(outcomes.len(), 2);
     for outcome in outcomes {

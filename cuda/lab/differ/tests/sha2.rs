@@ -6,7 +6,6 @@
 
 use std::path::Path;
 
-use cuda_builder::{Backend, NvvmArch};
 use differ::compile::Settings;
 use differ::crates;
 
@@ -24,15 +23,10 @@ fn every_length_at_levels_1_and_2() {
 fn compare(opt_levels: [u8; 2]) {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).unwrap();
     for opt_level in opt_levels {
-        let settings = Settings {
-            backends: vec![Backend::Nvvm, Backend::Llvm],
+        let settings = Settings::new(
             opt_level,
-            arch: NvvmArch::Compute90,
-            planted: None,
-            packed: None,
-            work: None,
-            out: Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sha2-{}", opt_levels[0])),
-        };
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sha2-{}", opt_levels[0])),
+        );
         let outcomes = crates::compare(workspace, &["sha2".to_owned()], &settings).unwrap();
         assert_eq!(outcomes.len(), 2);
         for outcome in outcomes {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::{Args, Parser};
-use cuda_builder::{Backend, NvvmArch};
+use cuda_builder::NvvmArch;
 use differ::compile::Settings;
 use differ::crates::CRATES;
 use differ::gpu::pack::{self, Pack};
@@ -17,6 +17,7 @@ use differ::gpu::results::Manifest;
 use differ::gpu::worker::Assembler;
 use differ::gpu::{runner, worker};
 use differ::programs::hunt::Hunt;
+use differ::report::{Entry, Origin, Results};
 
 /// Crates of the registry and random programs on a GPU, compared with the host bit for bit
 #[derive(Parser)]
@@ -26,6 +27,11 @@ enum Command {
     Pack(PackArguments),
     /// Run such a folder on GPU 0
     Run(Run),
+    /// Write what a run gave to docs/results
+    Record {
+        /// The output of `run --json`
+        file: PathBuf,
+    },
     /// Run what stdin asks for
     #[command(hide = true)]
     Work {
@@ -56,12 +62,6 @@ struct PackArguments {
     /// Batches of programs at a time [default: one for each core]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Go on where packing the same was ended
-    #[arg(long)]
-    resume: bool,
-    /// The commit that is packed, for the results
-    #[arg(long, default_value = "")]
-    commit: String,
     /// Also make what travels: an archive of the folder, the program that runs it and a script
     #[arg(long, value_name = "DIR")]
     archive: Option<PathBuf>,
@@ -82,7 +82,7 @@ struct Run {
     /// When no further module is begun
     #[arg(long, value_name = "SECONDS", default_value_t = 480)]
     seconds: u64,
-    /// Write what came out, for `cargo lab differ --gpu-results`
+    /// Write what came out, for `record`
     #[arg(long, value_name = "FILE.json")]
     json: Option<PathBuf>,
 }
@@ -91,6 +91,7 @@ fn main() -> ExitCode {
     let result = match Command::parse() {
         Command::Pack(arguments) => arguments.run().map(|()| true),
         Command::Run(arguments) => arguments.run(),
+        Command::Record { file } => record(&file),
         Command::Work { folder, assembler } => worker::serve(&folder, &assembler).map(|()| true),
     };
     match result {
@@ -103,12 +104,27 @@ fn main() -> ExitCode {
     }
 }
 
+/// Records the results of a GPU. Returns whether there is no difference.
+fn record(path: &Path) -> anyhow::Result<bool> {
+    let text = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let mut entries: Vec<Entry> =
+        serde_json::from_slice(&text).with_context(|| format!("{} holds no results", path.display()))?;
+    ensure!(!entries.is_empty(), "{} holds no results", path.display());
+    let wrong: usize = entries.iter().map(|entry| entry.report.wrong()).sum();
+    entries.iter_mut().for_each(|entry| entry.report.sum_up_late());
+    let mut results = Results::read()?;
+    entries.into_iter().for_each(|entry| results.put(entry));
+    results.write()?;
+    println!("{wrong} programs or cases differ, or did not run");
+    Ok(wrong == 0)
+}
+
 impl PackArguments {
     fn run(self) -> anyhow::Result<()> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).context("no workspace")?;
         let out =
             std::path::absolute(&self.out).with_context(|| format!("the folder {}", self.out.display()))?;
-        if !self.resume && out.join("pack.json").exists() {
+        if out.join("pack.json").exists() {
             std::fs::remove_dir_all(&out).with_context(|| format!("emptying {}", out.display()))?;
         }
         let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
@@ -120,7 +136,7 @@ impl PackArguments {
             out: out.clone(),
         };
         let mut manifest = Manifest {
-            commit: self.commit.clone(),
+            commit: Origin::now()?.commit,
             opt_level: self.opt_level.iter().copied().max().unwrap_or(3),
             arch: self.arch.to_string(),
             crates,
@@ -129,7 +145,7 @@ impl PackArguments {
         if self.programs > 0 {
             let seeds = (self.seed, self.seed + self.programs - 1);
             manifest.seeds = Some(seeds);
-            manifest.refused = pack.programs(&self.hunt(workspace, &out)?, seeds, self.resume)?;
+            manifest.refused = pack.programs(&self.hunt(workspace, &out)?, seeds)?;
         }
         pack.crates(workspace, self.programs == 0)?;
         pack::write_manifest(&out, &manifest)?;
@@ -143,15 +159,8 @@ impl PackArguments {
         let work = workspace.join("target/differ/gpu");
         std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let settings = Settings {
-            backends: vec![Backend::Nvvm, Backend::Llvm],
-            opt_level: 3,
-            arch: self.arch,
-            planted: None,
-            packed: Some(out.to_owned()),
-            work: None,
-            out: work.join("ptx"),
-        };
+        let settings =
+            Settings { arch: self.arch, packed: Some(out.to_owned()), ..Settings::new(3, work.join("ptx")) };
         let (workspace, jobs) = (workspace.to_owned(), self.jobs.unwrap_or(cores).max(1));
         Ok(Hunt { settings, work, workspace, jobs, judge })
     }

@@ -60,13 +60,10 @@ fn run(device: &Device, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
     Ok(made)
 }
 
-fn launch(
-    device: &Device,
-    kernel: &str,
-    (places, count, inputs, mut outputs): (&Buffer<u32>, u32, &Buffer<u8>, &mut Buffer<u8>),
-) -> anyhow::Result<()> {
+/// The description of a kernel that exists as PTX alone.
+pub fn meta(kernel: &str) -> &'static KernelMeta {
     // A device stores its data about a kernel under its name, which must live longer than the device.
-    let meta = Box::leak(Box::new(KernelMeta {
+    Box::leak(Box::new(KernelMeta {
         name: kernel.to_owned().leak(),
         file: "",
         line: 0,
@@ -77,7 +74,15 @@ fn launch(
         cooperative: false,
         cpu_only: false,
         call: |_| unreachable!("these kernels have no code for the host here"),
-    }));
+    }))
+}
+
+fn launch(
+    device: &Device,
+    kernel: &str,
+    (places, count, inputs, mut outputs): (&Buffer<u32>, u32, &Buffer<u8>, &mut Buffer<u8>),
+) -> anyhow::Result<()> {
+    let meta = meta(kernel);
     let config = LaunchConfig::cover(count as usize, THREADS);
     let (mut places, mut count, mut inputs, mut outputs) =
         (places.as_raw_ptr(), count, inputs.as_raw_ptr(), outputs.as_raw_mut_ptr());

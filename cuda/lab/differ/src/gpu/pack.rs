@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use cuda_builder::{Backend, NvvmArch};
@@ -11,7 +12,6 @@ use super::results::{MANIFEST, Manifest};
 use crate::compile::{self, Settings};
 use crate::crates;
 use crate::programs::hunt::Hunt;
-use crate::programs::journal::Journal;
 use crate::programs::judge::Finding;
 
 /// The number of crates compiled together: the driver compiles a module on one core.
@@ -45,20 +45,10 @@ impl Pack {
                 |backend: Backend, opt_level: u8| self.out.join(format!("{stem}.{backend}-O{opt_level}.ptx"));
             let both = [Backend::Nvvm, Backend::Llvm];
             let mut all = self.opt_levels.iter().flat_map(|&level| both.map(|backend| (backend, level)));
-            if cases.exists() && all.clone().all(|(backend, level)| path(backend, level).exists()) {
-                continue;
-            }
             crates::native_into(workspace, names, &cases)?;
             all.try_for_each(|(backend, opt_level)| -> anyhow::Result<()> {
-                let settings = Settings {
-                    backends: vec![backend],
-                    opt_level,
-                    arch: self.arch,
-                    planted: None,
-                    packed: None,
-                    work: None,
-                    out: workspace.join("target/differ/packed"),
-                };
+                let out = workspace.join("target/differ/packed");
+                let settings = Settings { arch: self.arch, ..Settings::new(opt_level, out) };
                 let arguments = ["--features".to_owned(), names.join(",")];
                 let ptx = compile::ptx(&workspace.join("differ/crates"), backend, &settings, &arguments)?;
                 let path = path(backend, opt_level);
@@ -75,19 +65,14 @@ impl Pack {
     ///
     /// # Errors
     /// The programs cannot be compiled, or the folder cannot be written.
-    pub fn programs(
-        &self,
-        hunt: &Hunt,
-        seeds: (u64, u64),
-        resume: bool,
-    ) -> anyhow::Result<Vec<(String, String)>> {
+    pub fn programs(&self, hunt: &Hunt, seeds: (u64, u64)) -> anyhow::Result<Vec<(String, String)>> {
         std::fs::create_dir_all(&self.out).with_context(|| format!("making {}", self.out.display()))?;
-        let journal = Journal::open(&hunt.work.join("pack-journal"), &hunt.identity()?, resume)?;
+        let start = Instant::now();
         let count = seeds.1 - seeds.0 + 1;
         let progress = |done: u64, found: usize| {
-            eprintln!("{done} of {count} programs packed in {:.0?}, {found} refused", journal.elapsed());
+            eprintln!("{done} of {count} programs packed in {:.0?}, {found} refused", start.elapsed());
         };
-        let found = hunt.run(seeds.0, count, Some(&journal), &progress)?;
+        let found = hunt.run(seeds.0, count, &progress)?;
         let mut refused = BTreeMap::new();
         for one in found {
             // A program that does not compile natively is invalid.

@@ -1,4 +1,4 @@
-//! A GPU's results for a pack, for `cargo lab differ --gpu-results`.
+//! A GPU's results for a pack, for `differ-gpu record`.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use super::runner::{Outcome, Seen};
-use crate::report::{OfBackend, Report};
+use crate::report::{Entry, OfBackend, Origin, Report};
 
 /// The file with a pack's description.
 pub const MANIFEST: &str = "pack.json";
@@ -29,22 +29,6 @@ pub struct Manifest {
     pub refused: Vec<(String, String)>,
 }
 
-/// The results of a part on a GPU.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OnGpu {
-    /// The comparison.
-    #[serde(flatten)]
-    pub report: Report,
-    /// The GPU and its driver.
-    pub machine: String,
-    /// Cores of its host.
-    pub cores: usize,
-    /// The day.
-    pub date: String,
-    /// The commit that was packed.
-    pub commit: String,
-}
-
 impl Manifest {
     /// Reads the description of the pack in a folder.
     ///
@@ -57,7 +41,7 @@ impl Manifest {
     }
 
     /// The outcomes as comparisons of programs and of crates.
-    pub fn results(&self, outcomes: &[Outcome], seen: &Seen, seconds: u64) -> Vec<OnGpu> {
+    pub fn results(&self, outcomes: &[Outcome], seen: &Seen, seconds: u64) -> Vec<Entry> {
         let machine = match driver() {
             Some(driver) => format!("{}, driver {driver}", seen.name),
             None => seen.name.clone(),
@@ -103,7 +87,7 @@ impl Manifest {
             .filter(is_there)
             .map(|report| {
                 let (machine, date, commit) = (machine.clone(), date.clone(), self.commit.clone());
-                OnGpu { report, machine, cores, date, commit }
+                Entry { report, origin: Origin { machine, cores, date, commit } }
             })
             .collect()
     }
@@ -195,7 +179,7 @@ mod tests {
         ];
         let results = manifest.results(&outcomes, &Seen::default(), 7);
         let [crates, programs] = &results[..] else { panic!("{results:?}") };
-        let of = |on: &OnGpu, i: usize| {
+        let of = |on: &Entry, i: usize| {
             let of = &on.report.backends[i];
             (of.compared, of.differ, of.refused)
         };

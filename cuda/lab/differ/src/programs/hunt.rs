@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 
 use super::ast::Program;
 use super::folder::Folder;
-use super::journal::{Done, Journal};
 use super::judge::{Finding, Verdict};
 use super::print::{Source, source};
 use super::{generate, shrink};
@@ -51,28 +50,30 @@ pub struct Found {
     pub verdict: Verdict,
 }
 
-impl Hunt {
-    /// Identifies the comparison for a journal: the settings, and this program by its length and build time.
-    ///
-    /// # Errors
-    /// The program cannot be found.
-    pub fn identity(&self) -> anyhow::Result<String> {
-        let judge = std::fs::metadata(&self.judge);
-        let judge = judge.with_context(|| format!("finding {}", self.judge.display()))?;
-        let built = judge.modified().with_context(|| format!("the time of {}", self.judge.display()))?;
-        Ok(format!("{:?}, {} bytes, {built:?}, {} at a time", self.settings, judge.len(), self.jobs))
+impl std::fmt::Display for Found {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let backend = self.verdict.backend.as_deref().unwrap_or("both");
+        write!(f, "seed {}, {backend}: ", self.seed)?;
+        match &self.verdict.finding {
+            Finding::Differs(all) => match all.first() {
+                Some(first) => write!(f, "{} cases: {first}", all.len()),
+                None => Ok(()),
+            },
+            Finding::Refused(log) => write!(f, "refused: {log:.800}"),
+        }
     }
+}
 
-    /// Compares the programs of `count` seeds from `first`, and reports the number of finished ones to `progress`. Programs
-    /// in the journal are skipped, and finished ones are added to it.
+impl Hunt {
+    /// Compares the programs of `count` seeds from `first`, and reports the number of finished ones to `progress`. Findings
+    /// are printed at once, since a run may be ended.
     ///
     /// # Errors
-    /// A batch cannot be compared at all, or the journal cannot be written.
+    /// A batch cannot be compared at all.
     pub fn run(
         &self,
         first: u64,
         count: u64,
-        journal: Option<&Journal>,
         progress: &(dyn Fn(u64, usize) + Sync),
     ) -> anyhow::Result<Vec<Found>> {
         let state = Mutex::new((first, Vec::new(), 0));
@@ -89,7 +90,7 @@ impl Hunt {
                 if start >= end {
                     return Ok(());
                 }
-                let found = self.batch(worker, start..end, journal)?;
+                let found = self.batch(worker, start..end)?;
                 let mut state = lock();
                 state.1.extend(found);
                 state.2 += end - start;
@@ -110,16 +111,8 @@ impl Hunt {
     }
 
     /// Compares the programs of these seeds.
-    fn batch(
-        &self,
-        worker: usize,
-        seeds: Range<u64>,
-        journal: Option<&Journal>,
-    ) -> anyhow::Result<Vec<Found>> {
-        let (first, count) = (seeds.start, seeds.end - seeds.start);
-        if let Some(done) = journal.and_then(|journal| journal.done(first, count)) {
-            return Ok(done.found.clone());
-        }
+    fn batch(&self, worker: usize, seeds: Range<u64>) -> anyhow::Result<Vec<Found>> {
+        let first = seeds.start;
         let programs: Vec<Program> = seeds.map(generate).collect();
         let mut of_batch = self.clone();
         // A pack is named after its first seed.
@@ -128,9 +121,7 @@ impl Hunt {
         let verdicts = of_batch.judge(worker, &programs)?.into_iter();
         let found: Vec<Found> =
             verdicts.map(|verdict| Found { seed: first + verdict.program as u64, verdict }).collect();
-        if let Some(journal) = journal {
-            journal.note(first, Done { count, found: found.clone() })?;
-        }
+        found.iter().for_each(|found| eprintln!("{found}"));
         Ok(found)
     }
 

@@ -5,7 +5,6 @@ pub mod edit;
 pub mod folder;
 mod generate;
 pub mod hunt;
-pub mod journal;
 pub mod judge;
 mod print;
 mod random;

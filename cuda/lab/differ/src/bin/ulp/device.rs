@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use anyhow::Context;
 use bytemuck::Pod;
 use cuda_std::launch::{
-    Buffer as Lent, KernelCall, KernelMeta, LaunchConfig, Launcher as _, PtrArg as _, PtrMutArg as _,
+    Buffer as Lent, KernelCall, LaunchConfig, Launcher as _, PtrArg as _, PtrMutArg as _,
 };
 use ferrowarp_device::device::{Buffer, Device};
 
@@ -25,19 +25,6 @@ pub unsafe fn launch<I: Pod, O: Pod>(
     words: &[u32],
     mut out: &mut Buffer<O>,
 ) -> anyhow::Result<()> {
-    // A device stores its data about a kernel under its name, which must live longer than the device.
-    let meta = Box::leak(Box::new(KernelMeta {
-        name: kernel.to_owned().leak(),
-        file: "",
-        line: 0,
-        min_arch: 0,
-        arch_specific: false,
-        max_threads: 0,
-        min_blocks: 0,
-        cooperative: false,
-        cpu_only: false,
-        call: |_| unreachable!("these kernels are launched as PTX"),
-    }));
     let mut buffers: Vec<Lent> = Vec::new();
     let mut pointers: Vec<*const I> = Vec::new();
     for input in inputs {
@@ -65,7 +52,7 @@ pub unsafe fn launch<I: Pod, O: Pod>(
     args.extend(words.iter_mut().map(|word| (&raw mut *word).cast::<c_void>()));
     args.push((&raw mut pointer).cast());
     let config = LaunchConfig::cover(threads as usize, BLOCK.min(threads));
-    let call = KernelCall { meta, config, args: &args, buffers: &buffers };
+    let call = KernelCall { meta: differ::gpu::meta(kernel), config, args: &args, buffers: &buffers };
     // SAFETY: the caller's contract; the inputs are buffers of this device, which live until the device has been waited for.
     unsafe { device.submit(&call) }.with_context(|| format!("launching {kernel}"))?;
     Ok(device.synchronize()?)

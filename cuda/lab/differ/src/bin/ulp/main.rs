@@ -1,11 +1,12 @@
 //! `ulp`: measures the accuracy of the float functions of `cuda_std`, by back end and on the CPU executor.
 //!
 //! `pack` creates a folder on a machine with Rust: the PTX of each back end. `run` measures on GPU 0, on a machine without
-//! Rust, and writes JSON, from which `cargo lab ulp` creates the page.
+//! Rust, and writes JSON, from which `page` writes docs/float-accuracy.md.
 
 mod device;
 mod judge;
 mod measure;
+mod page;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -22,7 +23,7 @@ use measure::{Report, Size};
 #[derive(Parser)]
 #[command(version)]
 enum Arguments {
-    /// Fill a folder with the PTX of both back ends
+    /// Fill a folder with this program and the PTX of both back ends
     Pack {
         /// For which architecture
         #[arg(long, default_value = "compute_90")]
@@ -45,6 +46,11 @@ enum Arguments {
         #[arg(long, value_name = "FILE")]
         json: PathBuf,
     },
+    /// Write docs/float-accuracy.md
+    Page {
+        /// The output of `run` [default: what was written last]
+        results: Option<PathBuf>,
+    },
 }
 
 /// Where PTX runs.
@@ -65,6 +71,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse() {
         Arguments::Pack { arch, out } => pack(arch, &out),
         Arguments::Run { folder, device, only, json } => run(&folder, device, &only, &json),
+        Arguments::Page { results } => page::write(results.as_deref()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -91,7 +98,12 @@ fn pack(arch: NvvmArch, out: &Path) -> anyhow::Result<()> {
     }
     let commit = output(Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(workspace))?;
     let path = out.join(COMMIT);
-    std::fs::write(&path, commit).with_context(|| format!("writing {}", path.display()))
+    std::fs::write(&path, commit).with_context(|| format!("writing {}", path.display()))?;
+    let program = out.join("ulp");
+    std::fs::copy(std::env::current_exe().context("finding this program")?, &program)
+        .with_context(|| format!("writing {}", program.display()))?;
+    println!("on a machine with a GPU: cd {} && ./ulp run . --json float-accuracy.json", out.display());
+    Ok(())
 }
 
 fn run(folder: &Path, on: On, only: &str, json: &Path) -> anyhow::Result<()> {

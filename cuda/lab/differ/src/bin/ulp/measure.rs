@@ -3,13 +3,13 @@
 use ferrowarp_device::device::{Buffer, Device};
 use float_kernels::{BINARY, BinaryRow, DEVICE_ONLY, DOUBLE, Format, SINGLE, UNARY, UnaryRow};
 use rayon::prelude::*;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::device::launch;
 use crate::judge::Judged;
 
 /// The measurements of a run.
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The GPU, or its replacement.
     pub device: String,
@@ -23,11 +23,11 @@ pub struct Report {
 }
 
 /// The measurements of one function.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Row {
     pub function: String,
     /// `f32` or `f64`.
-    pub float: &'static str,
+    pub float: String,
     /// Whether it is in `fastmath`.
     pub is_fast: bool,
     /// `nvvm`, `llvm` or `executor`.
@@ -327,7 +327,7 @@ impl Fast for BinaryRow {
 #[allow(clippy::too_many_arguments, reason = "a field each")]
 fn done(
     function: &str,
-    float: &'static str,
+    float: &str,
     is_fast: bool,
     by: &str,
     inputs: u64,
@@ -343,7 +343,7 @@ fn done(
     };
     Row {
         function: function.to_owned(),
-        float,
+        float: float.to_owned(),
         is_fast,
         by: by.to_owned(),
         inputs,

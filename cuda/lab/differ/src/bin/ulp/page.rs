@@ -1,82 +1,28 @@
-//! `cargo lab ulp`: the accuracy of the float functions of `cuda_std`, measured on a GPU.
+//! The page `docs/float-accuracy.md`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, ensure};
-use clap::Args;
-use serde::{Deserialize, Serialize};
+use float_kernels::BINARY;
 
-/// Pack what measures the errors of the float functions of cuda_std on a GPU, or write down what it measured
-#[derive(Args)]
-pub struct Ulp {
-    /// Fill this folder with the program and its PTX. On a machine with a GPU, in it: ./ulp run . --json float-accuracy.json
-    #[arg(long, value_name = "DIR", conflicts_with = "results")]
-    pack: Option<PathBuf>,
-    /// What `ulp run` has written there [default: what was written down last]
-    results: Option<PathBuf>,
-}
+use crate::measure::{Report, Row};
 
-/// The measurements of `ulp run`.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Report {
-    device: String,
-    host: String,
-    cores: usize,
-    date: String,
-    commit: String,
-    seconds: u64,
-    rows: Vec<Row>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Row {
-    function: String,
-    float: String,
-    is_fast: bool,
-    by: String,
-    inputs: u64,
-    is_exhaustive: bool,
-    error: f64,
-    worst: String,
-    others: u64,
-    other: String,
-}
-
-impl Ulp {
-    /// Runs the command.
-    pub fn run(&self) -> anyhow::Result<()> {
-        if let Some(folder) = &self.pack {
-            return pack(folder);
-        }
-        let kept = crate::root().join("docs/results/float-accuracy.json");
-        let path = self.results.as_ref().unwrap_or(&kept);
-        let text = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
-        let report: Report = serde_json::from_slice(&text)
-            .with_context(|| format!("{} holds no results of `ulp run`", path.display()))?;
-        ensure!(!report.rows.is_empty(), "{} holds no functions", path.display());
-        let json = serde_json::to_string_pretty(&report).context("writing the results as JSON")?;
-        crate::write(&kept, &(json + "\n"))?;
-        crate::write(&crate::root().join("docs/float-accuracy.md"), &page(&report))
+/// Writes the page and the results, those of `path` or, without one, the stored ones.
+pub fn write(path: Option<&Path>) -> anyhow::Result<()> {
+    let docs =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).context("no repository")?.join("docs");
+    let kept = docs.join("results/float-accuracy.json");
+    let path = path.unwrap_or(&kept);
+    let text = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let report: Report = serde_json::from_slice(&text)
+        .with_context(|| format!("{} holds no results of `ulp run`", path.display()))?;
+    ensure!(!report.rows.is_empty(), "{} holds no functions", path.display());
+    let json = serde_json::to_string_pretty(&report).context("writing the results as JSON")? + "\n";
+    for (path, text) in [(kept.clone(), json), (docs.join("float-accuracy.md"), page(&report))] {
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
     }
-}
-
-fn pack(folder: &Path) -> anyhow::Result<()> {
-    let run = |arguments: &[&str]| {
-        let mut cargo = crate::cargo();
-        let status = cargo.args(arguments).current_dir(crate::lab()).status().context("starting cargo")?;
-        ensure!(status.success(), "cargo {} failed ({status})", arguments.join(" "));
-        anyhow::Ok(())
-    };
-    let out = std::path::absolute(folder).with_context(|| format!("the folder {}", folder.display()))?;
-    let program = ["--release", "--quiet", "--package", "differ", "--bin", "ulp"];
-    run(&[&["build"], &program[..]].concat())?;
-    run(&[&["run"], &program[..], &["--", "pack", "--out", &out.display().to_string()]].concat())?;
-    let to = out.join("ulp");
-    std::fs::copy(crate::lab().join("target").join("release/ulp"), &to)
-        .with_context(|| format!("writing {}", to.display()))?;
-    println!("on a machine with a GPU: cd {} && ./ulp run . --json float-accuracy.json", folder.display());
     Ok(())
 }
 
@@ -91,28 +37,8 @@ const SECTIONS: [Section; 5] = [
     ("Functions of two `f64`", |row| row.float == "f64" && !is_unary(row)),
 ];
 
-/// Functions of two numbers.
-const BINARY: [&str; 16] = [
-    "atan2",
-    "copysign",
-    "div_approx",
-    "div_approx_ftz",
-    "hypot",
-    "jn",
-    "ldexp",
-    "log",
-    "mul_add_minus_one",
-    "powf",
-    "powi",
-    "quotient",
-    "rem_euclid",
-    "remainder",
-    "scale_by_n",
-    "yn",
-];
-
 fn is_unary(row: &Row) -> bool {
-    !BINARY.contains(&row.function.as_str())
+    !BINARY.iter().any(|binary| binary.name == row.function)
 }
 
 fn page(report: &Report) -> String {
@@ -121,7 +47,7 @@ fn page(report: &Report) -> String {
         "# How exact the float functions are\n\n\
          Errors in units in the last place (ULP) of the exact result, by back end on the GPU, and of the CPU executor. \
          {device}; oracles on {host}, {cores} cores; {seconds} s; {date}, commit {commit}. Default options: no `ftz`, no fast \
-         square roots or divisions. Written by `cargo lab ulp`.\n\n\
+         square roots or divisions. Written by `cargo lab ulp page`.\n\n\
          The oracles are functions of `f64` of `std` or of the crate `libm`, evaluated on the host. For functions of one \
          `f32` the GPU evaluates all inputs. Its own function of `f64` picks the worst input of each of 2^18 groups, and the \
          host judges these and every 127th input by the oracle. The executor's are every 127th input. Functions of two \
