@@ -10,16 +10,19 @@ use std::process::Command;
 
 /// What decides for which GPUs kernels are built.
 const VARIABLE: &str = "FERROWARP_ARCH";
+/// A folder of kernels that are taken instead: `cargo xtask wheel` sets it.
+const PREBUILT: &str = "FERROWARP_PREBUILT";
 
 fn main() {
     let folder = |name| PathBuf::from(env::var_os(name).unwrap_or_else(|| panic!("cargo sets {name}")));
     let (package, out) = (folder("CARGO_MANIFEST_DIR"), folder("OUT_DIR"));
-    println!("cargo::rerun-if-env-changed={VARIABLE}");
+    [VARIABLE, PREBUILT].iter().for_each(|name| println!("cargo::rerun-if-env-changed={name}"));
     println!("cargo::rerun-if-changed=build.rs");
     // Cargo writes this file into packages alone. `cargo xtask package` has put the kernels there.
     let is_package = package.join("Cargo.toml.orig").is_file();
-    let files = if is_package { package.join("prebuilt") } else { out.join("kernels") };
-    if !is_package && !build(&package, &files) {
+    let prebuilt = env::var_os(PREBUILT).map(PathBuf::from).or(is_package.then(|| package.join("prebuilt")));
+    let files = prebuilt.clone().unwrap_or_else(|| out.join("kernels"));
+    if prebuilt.is_none() && !build(&package, &files) {
         // What an earlier build left.
         let _ = fs::remove_dir_all(&files);
     }

@@ -10,6 +10,7 @@ mod package;
 mod pages;
 mod report;
 mod site;
+mod wheel;
 mod workspace;
 
 use std::process::ExitCode;
@@ -54,6 +55,8 @@ enum Command {
     Sanitize(checks::sanitize::Sanitize),
     /// Check the house rules that a search can check
     Tidy(checks::tidy::Tidy),
+    /// Build the Python package, one file with the kernels for every GPU
+    Wheel(wheel::Wheel),
 }
 
 /// Why `cargo xtask` refuses these arguments, unless some are only missing.
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Package(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Tidy(command) => command.run(),
+        Command::Wheel(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -43,10 +43,7 @@ struct Crate {
 impl Package {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
-        let prebuilt = workspace::root().join("host/prebuilt");
-        if prebuilt.exists() {
-            std::fs::remove_dir_all(&prebuilt).with_context(|| format!("emptying {}", prebuilt.display()))?;
-        }
+        let prebuilt = emptied()?;
         let ptx = if self.quick { None } else { Some(build(&prebuilt)?) };
         let metadata = output(workspace::cargo().args(["metadata", "--no-deps", "--format-version=1"]))?;
         let Metadata { mut packages } =
@@ -77,6 +74,22 @@ impl Crate {
     fn archive(&self) -> PathBuf {
         workspace::target().join(format!("package/{}-{}.crate", self.name, self.version))
     }
+}
+
+/// Empties the folder for the library's kernels.
+fn emptied() -> anyhow::Result<PathBuf> {
+    let prebuilt = workspace::root().join("host/prebuilt");
+    if prebuilt.exists() {
+        std::fs::remove_dir_all(&prebuilt).with_context(|| format!("emptying {}", prebuilt.display()))?;
+    }
+    Ok(prebuilt)
+}
+
+/// Builds the library's kernels for every GPU, compressed, and returns their folder.
+pub fn prebuilt() -> anyhow::Result<PathBuf> {
+    let prebuilt = emptied()?;
+    build(&prebuilt)?;
+    Ok(prebuilt)
 }
 
 /// Builds the library's kernels and compresses them into the folder `prebuilt`. Returns the PTX by file name.
@@ -162,7 +175,7 @@ fn texts(folder: &Path) -> anyhow::Result<Texts> {
     files.into_iter().map(read).collect()
 }
 
-fn run(command: &mut Command) -> anyhow::Result<()> {
+pub fn run(command: &mut Command) -> anyhow::Result<()> {
     let status = command.status().with_context(|| format!("starting {command:?}"))?;
     ensure!(status.success(), "{command:?} failed");
     Ok(())

@@ -9,7 +9,7 @@ use clap::Args;
 use crate::workspace;
 
 /// What `.ci/run` leaves out: a name, and the command in the root of the workspace.
-const REST: [(&str, &str); 13] = [
+const REST: [(&str, &str); 14] = [
     ("all cases", "env FERROWARP_CASES=all cargo test --workspace --no-fail-fast"),
     ("ptx", "cargo xtask build-ptx --arch all --quiet"),
     ("ptx by llvm", "cargo xtask build-ptx --arch all --backend llvm --out target/ptx-llvm --quiet"),
@@ -22,6 +22,7 @@ const REST: [(&str, &str); 13] = [
     ("gallery", "cargo xtask gallery --quick"),
     ("docs", "cargo xtask docs --check"),
     ("package", "cargo xtask package"),
+    ("wheel", "cargo xtask wheel --test --with torch"),
     ("lab", "cuda/lab/full.sh"),
 ];
 

@@ -22,8 +22,14 @@ struct Reserved {
 const RESERVED: &[Reserved] = &[
     Reserved {
         texts: &[concat!("Library", "::new("), concat!("Symbol", "<"), concat!("#[lin", "k(name")],
-        folders: &["cuda/cust", "cuda/cuda_builder/child/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
-        reason: "foreign libraries belong to cust, cuda_builder/child/nvvm.rs and cuda_builder/src/native.rs",
+        folders: &[
+            "cuda/cust",
+            "cuda/cuda_builder/child/nvvm.rs",
+            "cuda/cuda_builder/src/native.rs",
+            "host/python/src/torch.rs",
+        ],
+        reason: "foreign libraries belong to cust, cuda_builder/child/nvvm.rs, cuda_builder/src/native.rs and \
+                 host/python/src/torch.rs",
     },
     Reserved {
         texts: &[concat!("as", "m!("), concat!("link", "_name = \"llvm"), concat!("core::arch::", "nvptx")],

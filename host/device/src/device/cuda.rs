@@ -22,5 +22,5 @@ mod wait;
 
 pub(super) use found::{count_devices, find, waits_for_each_launch};
 pub(super) use gpu::CudaDevice;
-pub(super) use lane::{Allocated, Lane, Ready};
+pub(super) use lane::{Allocated, Lane, Queue, Ready};
 pub(super) use timing::Recording;

@@ -7,7 +7,7 @@ use cuda_std::launch::KernelCall;
 
 use super::allocation_error::RawAllocError;
 use super::allocations::Memory;
-use super::cuda::{Allocated, Lane, Ready};
+use super::cuda::{Allocated, Lane, Queue, Ready};
 use super::error::DeviceError;
 use super::handle::{Backend, Device};
 use super::launches::Launch;
@@ -38,6 +38,8 @@ struct Users {
     /// Their numbers. Before a stream is opened, only the default stream's use is unknown, and the stream begins after that.
     streams: Vec<u32>,
     ready: Ready,
+    /// Another library's stream that counts as the default one.
+    borrowed: Option<Queue>,
 }
 
 /// On the CPU, unwritten memory holds this where debug assertions are on: NaN in any format, so that tests notice what reads it.
@@ -86,7 +88,7 @@ impl Allocation {
                 (first, ready)
             }
         };
-        let users = Users { streams: vec![lane.number], ready };
+        let users = Users { streams: vec![lane.number], ready, borrowed: lane.borrowed().cloned() };
         Ok(Self::register(device, first, bytes, Kind::Pooled { is_recorded }, users))
     }
 
@@ -151,7 +153,7 @@ impl Drop for Allocation {
             // Whoever gets the memory next comes after its users.
             order.forget(first.addr().get()..first.addr().get() + bytes);
         }
-        let Users { streams, ready } =
+        let Users { streams, ready, borrowed } =
             std::mem::take(users.get_mut().unwrap_or_else(PoisonError::into_inner));
         match &device.inner.backend {
             // SAFETY: this device allocated the memory with the same number of bytes, and its last owner is gone. Work on the
@@ -162,7 +164,7 @@ impl Drop for Allocation {
                     cuda.drop_event(event);
                 }
                 match kind {
-                    Kind::Pooled { .. } => cuda.free(first, &streams),
+                    Kind::Pooled { .. } => cuda.free(first, &streams, borrowed.as_ref()),
                     Kind::Unified => cuda.free_unified(first),
                 }
             }

@@ -64,6 +64,27 @@ impl Stream {
         Ok(Stream::of(device.clone(), lane))
     }
 
+    /// Uses a stream of another library that keeps the order of all work itself, as PyTorch does: nothing is tracked, nothing waits
+    /// for the default stream, and the stream may be captured. Scratch memory is allocated and freed in its order. In checks its work
+    /// counts as the default stream's.
+    ///
+    /// On the CPU `raw` is ignored.
+    ///
+    /// # Errors
+    /// The device failed.
+    ///
+    /// # Safety
+    /// `raw` is null or a stream of the device's [context](Device::raw_context), and lives as long as this object and all buffers that
+    /// are allocated with it. The caller orders its work with all other work on the same memory.
+    pub unsafe fn borrow_raw(device: &Device, raw: CUstream) -> Result<Stream, DeviceError> {
+        let lane = match &device.inner.backend {
+            Backend::Cpu(_) => Lane::default(),
+            // SAFETY: the caller's contract is the callee's.
+            Backend::Cuda(cuda) => unsafe { cuda.borrow_stream(raw) }?,
+        };
+        Ok(Stream::of(device.clone(), lane))
+    }
+
     /// The driver's handle, for other libraries; `None` on the CPU. It lives as long as this object, and that of the
     /// [default stream](Device::default_stream) as long as the device.
     ///

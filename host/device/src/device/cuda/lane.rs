@@ -19,6 +19,13 @@ pub(in super::super) struct Lane {
     pub is_foreign: bool,
 }
 
+impl Lane {
+    /// Another library's stream that stands for the default one: the driver's handle.
+    pub fn borrowed(&self) -> Option<&Queue> {
+        self.queue.as_ref().filter(|_| self.is_foreign && self.number == 0)
+    }
+}
+
 /// Memory from [`CudaDevice::alloc`].
 pub(in super::super) struct Allocated {
     pub first: NonNull<u8>,

@@ -52,7 +52,7 @@ impl CudaDevice {
                 true => Ready::Event(ManuallyDrop::new(self.end_of(stream)?)),
             })
         };
-        let ready = fill().inspect_err(|_| self.free(first, &[lane.number]))?;
+        let ready = fill().inspect_err(|_| self.free(first, &[lane.number], lane.borrowed()))?;
         Ok(Allocated { first, ready })
     }
 
@@ -113,18 +113,19 @@ impl CudaDevice {
         Ok(event)
     }
 
-    /// Frees memory from [`Self::alloc`] after the queued work of the streams with these numbers, which used it.
+    /// Frees memory from [`Self::alloc`] after the queued work of the streams with these numbers, which used it. The default
+    /// stream's number may stand for another library's stream.
     ///
     /// After a fault, the memory is freed with the context or the process. The next call reports a fault found here.
-    pub fn free(&self, memory: NonNull<u8>, users: &[u32]) {
+    pub fn free(&self, memory: NonNull<u8>, users: &[u32], borrowed: Option<&Queue>) {
         if self.has_failed() {
             return;
         }
         let _ = CurrentContext::set_current(&self.handles.context);
-        let _ = self.queue_free(address_of(memory.as_ptr()), users);
+        let _ = self.queue_free(address_of(memory.as_ptr()), users, borrowed);
     }
 
-    fn queue_free(&self, address: u64, users: &[u32]) -> Result<(), DeviceError> {
+    fn queue_free(&self, address: u64, users: &[u32], borrowed: Option<&Queue>) -> Result<(), DeviceError> {
         let Some(pool) = &self.handles.pool else { return self.free_now(address) };
         let open: Vec<Queue> = {
             let state = self.state();
@@ -132,7 +133,8 @@ impl CudaDevice {
             streams.map(|(_, queue)| Arc::clone(queue)).collect()
         };
         // The default stream comes after the work of closed ones.
-        let default = (open.len() < users.len()).then_some(&self.handles.stream);
+        let default = borrowed.map_or(&self.handles.stream, |borrowed| &**borrowed);
+        let default = (open.len() < users.len()).then_some(default);
         let mut streams = open.iter().map(|queue| &**queue).chain(default);
         let first = streams.next().unwrap_or(&self.handles.stream);
         let others: Vec<&Stream> = streams.collect();

@@ -67,6 +67,17 @@ impl CudaDevice {
         self.open_lane(number, unsafe { Stream::from_raw_borrowed(raw) }, true)
     }
 
+    /// A stream of another library, as the default stream's number.
+    ///
+    /// # Safety
+    /// `raw` is a stream of the device's context, or null, and outlives the lane.
+    pub unsafe fn borrow_stream(&self, raw: sys::CUstream) -> Result<Lane, DeviceError> {
+        self.enter()?;
+        // SAFETY: the caller's contract is the callee's.
+        let queue = Some(Arc::new(unsafe { Stream::from_raw_borrowed(raw) }));
+        Ok(Lane { number: 0, queue, is_foreign: true })
+    }
+
     fn open_lane(&self, number: u32, stream: Stream, is_foreign: bool) -> Result<Lane, DeviceError> {
         let queue = Arc::new(stream);
         let lane = Lane { number, queue: Some(Arc::clone(&queue)), is_foreign };

@@ -1,0 +1,238 @@
+"""The operators as custom operators of torch: shapes for tracing (fake kernels), and gradients.
+
+The kernels themselves come from the native part, which torch's dispatcher calls without passing through Python.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Callable
+
+import torch
+
+from . import _native
+
+#: Keeps the registrations alive.
+_LIBRARY = torch.library.Library("ferrowarp", "DEF")
+
+
+def _empty(like: torch.Tensor, shape: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
+    return torch.empty(shape, dtype=dtype or like.dtype, device=like.device)
+
+
+def _like(x, *_):
+    return _empty(x, x.shape)
+
+
+def _per_row(x, *_):
+    return _empty(x, x.shape[:-1], torch.float32)
+
+
+def _none(like):
+    return _empty(like, (0,))
+
+
+def _fake_top_k(logits, k, *_):
+    shape = (*logits.shape[:-1], k)
+    return _empty(logits, shape, torch.float32), _empty(logits, shape, torch.int32)
+
+
+def _fake_norm(input, weight, bias, residual, epsilon, centred):
+    def rows(is_there):
+        return _empty(input, input.shape[:-1] if is_there else (0,), torch.float32)
+
+    total = _none(input) if residual is None else _like(input)
+    return _like(input), total, rows(centred), rows(True)
+
+
+def _fake_norm_backward(gradient, of_sum, input, weight, mean, rstd, centred, of_weight, of_bias):
+    columns = input.shape[-1:] if input.dim() else (1,)
+    return _like(input), *(_empty(input, columns if wanted else (0,)) for wanted in (of_weight, of_bias))
+
+
+def _fake_attention(query, *_):
+    batch, queries, heads, _ = query.shape
+    return _like(query), _empty(query, (batch, heads, queries), torch.float32)
+
+
+def _fake_matmul(a, b, bias, residual, scale, activation, tf32, out_float32):
+    batch = b if b.dim() > a.dim() else a
+    shape = (*batch.shape[:-2], a.shape[-2], b.shape[-1])
+    return _empty(a, shape, torch.float32 if out_float32 else None)
+
+
+def _fake_reduce(input, reduction, columns):
+    return _empty(input, (input.shape[-1:] if input.dim() else (1,)) if columns else input.shape[:-1])
+
+
+#: What `register_autograd` takes: the gradients, and what is kept for them.
+Gradients = tuple[Callable, Callable]
+
+
+def _keep(*tensors: int, options: tuple[int, ...] = (), results: tuple[int, ...] = ()) -> Callable:
+    """Keeps the arguments with these indices as tensors and as options, and the results with these indices."""
+
+    def setup(ctx, inputs, output):
+        outputs = output if isinstance(output, tuple) else (output,)
+        ctx.save_for_backward(*(inputs[at] for at in tensors), *(outputs[at] for at in results))
+        ctx.options = [inputs[at] for at in options]
+
+    return setup
+
+
+def _softmax_gradient(ctx, gradient):
+    (output,) = ctx.saved_tensors
+    scale, log = ctx.options
+    return torch.ops.ferrowarp.softmax_backward.default(gradient, output, scale, log), None, None, None
+
+
+def _cross_entropy_gradient(ctx, gradient):
+    logits, targets = ctx.saved_tensors
+    return torch.ops.ferrowarp.cross_entropy_backward.default(gradient, logits, targets, *ctx.options), None, None
+
+
+def _setup_norm(ctx, inputs, output):
+    input, weight, bias, residual, _, centred = inputs
+    _, total, mean, rstd = output
+    ctx.save_for_backward(input if residual is None else total, weight, mean, rstd)
+    ctx.options = (centred, weight is not None, bias is not None, residual is not None)
+    ctx.mark_non_differentiable(mean, rstd)
+
+
+def _norm_gradient(ctx, gradient, of_sum, *_):
+    input, weight, mean, rstd = ctx.saved_tensors
+    centred, has_weight, has_bias, has_residual = ctx.options
+    if gradient is None:
+        gradient = torch.zeros_like(input)
+    of_input, of_weight, of_bias = torch.ops.ferrowarp.norm_backward.default(
+        gradient, of_sum if has_residual else None, input, weight, mean, rstd, centred, has_weight, has_bias
+    )
+    of_residual = of_input if has_residual else None
+    return of_input, of_weight if has_weight else None, of_bias if has_bias else None, of_residual, None, None
+
+
+def _setup_attention(ctx, inputs, output):
+    query, key, value, pages, lengths, *ctx.options = inputs
+    ctx.is_ragged = pages is not None or lengths is not None
+    ctx.save_for_backward(query, key, value, *output)
+    ctx.mark_non_differentiable(output[1])
+
+
+def _attention_gradient(ctx, gradient, _):
+    if ctx.is_ragged:
+        raise RuntimeError("attention backward failed: there are no gradients with pages or lengths")
+    made = torch.ops.ferrowarp.attention_backward.default(gradient, *ctx.saved_tensors, *ctx.options)
+    return *made, None, None, None, None, None
+
+
+def _setup_matmul(ctx, inputs, output):
+    a, b, bias, residual, *ctx.options = inputs
+    ctx.has_residual = residual is not None
+    gelu = ctx.options[1] == 2
+    ctx.save_for_backward(a, b, bias if gelu else None, residual if gelu else None, output if ctx.options[1] == 1 else None)
+
+
+def _matmul_gradient(ctx, gradient):
+    a, b, bias, residual, output = ctx.saved_tensors
+    scale, activation, tf32, out_float32 = ctx.options
+    needs = ctx.needs_input_grad
+
+    def multiply(x, y):
+        return torch.ops.ferrowarp._matmul.default(x, y, None, None, scale, 0, tf32, False)
+
+    if activation == 1:
+        gradient = gradient * (output > 0)
+    elif activation == 2:
+        before = torch.ops.ferrowarp._matmul.default(a, b, bias, residual, scale, 0, tf32, out_float32)
+        gradient = torch.ops.aten.gelu_backward.default(gradient, before, approximate="tanh")
+    of_bias = of_residual = of_a = of_b = None
+    if needs[3]:
+        of_residual = gradient
+    gradient = gradient.to(a.dtype)
+    if needs[2]:
+        of_bias = torch.ops.ferrowarp._reduce.default(gradient, 0, True)
+    if needs[0]:
+        of_a = multiply(gradient, b.transpose(-1, -2))
+        of_a = of_a.sum_to_size(a.shape) if of_a.shape != a.shape else of_a
+    if needs[1]:
+        if b.dim() == 2 and a.dim() > 2:
+            a, gradient = a.reshape(-1, a.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
+        of_b = multiply(a.transpose(-1, -2), gradient)
+    return of_a, of_b, of_bias, of_residual, None, None, None, None
+
+
+def _reduce_gradient(ctx, gradient):
+    input, output = ctx.saved_tensors
+    reduction, columns = ctx.options
+    if not columns:
+        gradient, output = gradient.unsqueeze(-1), output.unsqueeze(-1)
+    if reduction >= 2:
+        chosen = input == output
+        axes = tuple(range(input.dim() - 1)) if columns else (-1,)
+        return gradient * chosen / chosen.sum(axes, keepdim=not columns), None, None
+    count = input.numel() // input.shape[-1] if columns else input.shape[-1]
+    gradient = gradient.expand(input.shape)
+    return gradient / count if reduction == 1 else gradient, None, None
+
+
+def _cumulative_sum_gradient(ctx, gradient):
+    return torch.ops.ferrowarp._cumulative_sum.default(gradient.flip(-1)).flip(-1)
+
+
+def _transpose_gradient(ctx, gradient):
+    return torch.ops.ferrowarp._transpose.default(gradient)
+
+
+#: The shape of each operator's results, and its gradients, if it has some. The native table has schemas and kernels.
+_TABLE: dict[str, tuple[Callable, Gradients | None]] = {
+    "softmax": (_like, (_softmax_gradient, _keep(options=(1, 2), results=(0,)))),
+    "softmax_backward": (_like, None),
+    "cross_entropy": (_per_row, (_cross_entropy_gradient, _keep(0, 1, options=(2,)))),
+    "cross_entropy_backward": (lambda gradient, logits, *_: _like(logits), None),
+    "top_k": (_fake_top_k, None),
+    "sample": (lambda logits, *_: _empty(logits, logits.shape[:-1], torch.int32), None),
+    "norm": (_fake_norm, (_norm_gradient, _setup_norm)),
+    "norm_backward": (_fake_norm_backward, None),
+    "attention": (_fake_attention, (_attention_gradient, _setup_attention)),
+    "attention_backward": (lambda gradient, q, k, v, *_: (_like(q), _like(k), _like(v)), None),
+    "matmul": (_fake_matmul, (_matmul_gradient, _setup_matmul)),
+    "reduce": (_fake_reduce, (_reduce_gradient, _keep(0, options=(1, 2), results=(0,)))),
+    "cumulative_sum": (_like, (_cumulative_sum_gradient, _keep())),
+    "transpose": (lambda x: _empty(x, x.shape[::-1]), (_transpose_gradient, _keep())),
+}
+
+
+def _first(fake: Callable, count: int) -> Callable:
+    """The fake kernel of the version with fewer results."""
+
+    def first(*arguments):
+        made = fake(*arguments)
+        return made if not isinstance(made, tuple) else made[0] if count == 1 else made[:count]
+
+    return first
+
+
+def register() -> dict[str, tuple[Any, Any]]:
+    """Defines the operators and returns them by name: with gradients, and without."""
+    _native_names = {}
+    for name, arguments, results, plain in _native.schemas():
+        fake, gradients = _TABLE[name]
+        for of, count in ((name, results), (f"_{name}", plain)):
+            if count:
+                returns = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
+                _LIBRARY.define(f"{of}({arguments}) -> {returns}", tags=(torch.Tag.pt2_compliant_tag,))
+                torch.library.register_fake(
+                    f"ferrowarp::{of}", fake if count == results else _first(fake, count), lib=_LIBRARY
+                )
+        if gradients:
+            backward, setup = gradients
+            torch.library.register_autograd(f"ferrowarp::{name}", backward, setup_context=setup, lib=_LIBRARY)
+            # The version without gradients passes the keys of autograd by.
+            _LIBRARY.impl(f"_{name}", torch.library.fallthrough_kernel, "Autograd")
+        _native_names[name] = plain
+    _native.register(os.path.join(os.path.dirname(torch.__file__), "lib"))
+
+    def operator(name: str) -> Any:
+        return getattr(torch.ops.ferrowarp, name).default
+
+    return {name: (operator(name), operator(f"_{name}" if plain else name)) for name, plain in _native_names.items()}

@@ -1,0 +1,103 @@
+//! Operators on NumPy arrays, on the CPU.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+use crate::call::{Call, Kind, MOST_ARGUMENTS, Memory, Value};
+use crate::device::with_stream;
+use crate::failure::Failure;
+use crate::operand::{Dtype, Operand, Place};
+use crate::operators::OPERATORS;
+
+/// The arrays that a call makes.
+#[derive(Default)]
+struct Arrays {
+    made: Vec<Py<PyAny>>,
+}
+
+impl Memory for Arrays {
+    fn empty(&mut self, like: &Operand, dtype: Dtype, shape: &[usize]) -> Result<Operand, Failure> {
+        let made = Python::attach(|py| -> PyResult<(Py<PyAny>, usize)> {
+            let shape = PyTuple::new(py, shape)?;
+            let array = py.import("numpy")?.call_method1("empty", (shape, dtype.name()))?;
+            let address = address(&array)?;
+            Ok((array.unbind(), address))
+        });
+        let (array, address) = made.map_err(|error| Failure::other(error.to_string()))?;
+        self.made.push(array);
+        // The index of the array is its handle.
+        let handle = ptr::without_provenance_mut(self.made.len());
+        Operand::dense((like.name, Place::Cpu, dtype), (pointer(address), handle), shape)
+    }
+
+    fn copy(&mut self, of: &Operand) -> Result<Operand, Failure> {
+        // All arrays are without gaps.
+        let bytes = of.elements() * of.dtype.bytes();
+        let to = self.empty(of, of.dtype, of.shape())?;
+        // SAFETY: both have that many bytes, and one is new.
+        unsafe { to.pointer.cast::<u8>().copy_from_nonoverlapping(of.pointer.cast(), bytes) };
+        Ok(to)
+    }
+}
+
+fn pointer(address: usize) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(address)
+}
+
+/// The address of an array's first element.
+fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
+    array.getattr("__array_interface__")?.get_item("data")?.get_item(0)?.extract()
+}
+
+fn operand(name: &'static str, array: &Bound<'_, PyAny>) -> PyResult<Operand> {
+    let dtype: String = array.getattr("dtype")?.getattr("name")?.extract()?;
+    let dtype = Dtype::ALL.iter().copied().find(|known| known.name() == dtype).unwrap_or(Dtype::Other);
+    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+    let memory = (pointer(address(array)?), ptr::null_mut());
+    Ok(Operand::dense((name, Place::Cpu, dtype), memory, &shape)?)
+}
+
+/// Calls the operator of this name on arrays without gaps, in native byte order, and returns `results` arrays as a tuple.
+pub fn call<'py>(
+    py: Python<'py>,
+    name: &str,
+    results: usize,
+    arguments: &Bound<'py, PyTuple>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let operator = OPERATORS.iter().find(|it| it.name == name);
+    let operator = operator.ok_or_else(|| Failure::of_value(format!("there is no operator {name}")))?;
+    if arguments.len() != operator.schema.len() {
+        let (needs, got) = (operator.schema.len(), arguments.len());
+        return Err(Failure::of_type(format!("{name} takes {needs} arguments, not {got}")).into());
+    }
+    let mut values = [Value::Absent; MOST_ARGUMENTS];
+    for ((value, (kind, name)), given) in values.iter_mut().zip(operator.schema).zip(arguments) {
+        *value = match kind {
+            Kind::Optional if given.is_none() => Value::Absent,
+            Kind::Tensor | Kind::Optional => Value::Tensor(operand(name, &given)?),
+            Kind::Int => Value::Int(given.extract()?),
+            Kind::Float => Value::Float(given.extract()?),
+            Kind::Bool => Value::Bool(given.extract()?),
+        };
+    }
+    /// Lets the raw pointers go to where Python's lock is not held.
+    struct Unlocked<T>(T);
+    // SAFETY: the arrays are borrowed by this call's arguments, and no other thread gets the pointers.
+    unsafe impl<T> Send for Unlocked<T> {}
+    let values = Unlocked(values);
+    let mut arrays = Arrays::default();
+    let made = py.detach(|| {
+        let Unlocked(values) = { values };
+        // SAFETY: the CPU has no streams.
+        unsafe {
+            with_stream(Place::Cpu, ptr::null_mut(), |stream| {
+                let made = Call::new(operator, values, stream, &mut arrays, results).run()?;
+                Ok(made.map(|it| it.handle.addr()).collect::<Vec<usize>>())
+            })
+        }
+    })?;
+    PyTuple::new(py, made.into_iter().map(|handle| arrays.made[handle - 1].clone_ref(py)))
+}

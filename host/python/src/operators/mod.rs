@@ -1,0 +1,175 @@
+//! The table of operators, and what each does with its arguments.
+
+/// Runs the code with `T` as the type of the operand's elements.
+macro_rules! floats {
+    ($of:expr, $T:ident => $run:expr) => {
+        match $of.dtype {
+            $crate::operand::Dtype::F32 => {
+                type $T = f32;
+                $run
+            }
+            $crate::operand::Dtype::F16 => {
+                type $T = ferrowarp::f16;
+                $run
+            }
+            $crate::operand::Dtype::Bf16 => {
+                type $T = ferrowarp::bf16;
+                $run
+            }
+            _ => Err($crate::operators::refuse_type(&$of, "float32, float16 or bfloat16")),
+        }
+    };
+}
+
+/// The same for the types of attention.
+macro_rules! halves {
+    ($of:expr, $T:ident => $run:expr) => {
+        match $of.dtype {
+            $crate::operand::Dtype::F16 => {
+                type $T = ferrowarp::f16;
+                $run
+            }
+            $crate::operand::Dtype::Bf16 => {
+                type $T = ferrowarp::bf16;
+                $run
+            }
+            _ => Err($crate::operators::refuse_type(&$of, "float16 or bfloat16")),
+        }
+    };
+}
+
+mod attention;
+mod axis;
+mod matmul;
+mod norm;
+mod softmax;
+
+use ferrowarp::{TensorView, TensorViewMut};
+
+use crate::call::{Call, Kind, MOST_ARGUMENTS, MOST_RESULTS};
+use crate::failure::Failure;
+use crate::operand::{self, Operand};
+use attention::{attention, attention_backward};
+use axis::{cumulative_sum, reduce, transpose};
+use matmul::matmul;
+use norm::{norm, norm_backward};
+use softmax::{cross_entropy, cross_entropy_backward, sample, softmax, softmax_backward, top_k};
+
+/// An operator: what torch's dispatcher knows of it, and its function.
+pub struct Operator {
+    pub name: &'static str,
+    /// The name in errors.
+    pub title: &'static str,
+    /// The arguments.
+    pub schema: &'static [(Kind, &'static str)],
+    /// The number of results, all of them tensors.
+    pub results: usize,
+    /// The number of results of the version without gradients; 0 if there is none.
+    pub plain: usize,
+    pub run: fn(&mut Call<'_>) -> Result<(), Failure>,
+}
+
+impl Operator {
+    /// The arguments as a schema has them.
+    pub fn arguments(&self) -> String {
+        let kind = |kind| match kind {
+            Kind::Tensor => "Tensor",
+            Kind::Optional => "Tensor?",
+            Kind::Int => "int",
+            Kind::Float => "float",
+            Kind::Bool => "bool",
+        };
+        let all: Vec<String> = self.schema.iter().map(|(of, name)| format!("{} {name}", kind(*of))).collect();
+        all.join(", ")
+    }
+
+    /// An argument's name in errors.
+    pub fn name_of(&self, at: usize) -> String {
+        self.schema[at].1.replace('_', " ")
+    }
+}
+
+macro_rules! operators {
+    ($($name:ident $title:literal ($($kind:ident $argument:ident),*) -> $results:literal, $plain:literal;)*) => {
+        /// All operators.
+        pub const OPERATORS: &[Operator] = &[$(Operator {
+            name: stringify!($name),
+            title: $title,
+            schema: &[$((Kind::$kind, stringify!($argument))),*],
+            results: $results,
+            plain: $plain,
+            run: $name,
+        }),*];
+    };
+}
+
+// Results, and those of the version without gradients. `docs/python.md` describes the arguments.
+operators! {
+    softmax "softmax" (Tensor input, Float scale, Bool log, Bool zero_masked) -> 1, 1;
+    softmax_backward "softmax backward" (Tensor gradient, Tensor output, Float scale, Bool log) -> 1, 0;
+    cross_entropy "cross entropy" (Tensor logits, Tensor target, Int ignore_index) -> 1, 1;
+    cross_entropy_backward "cross entropy backward"
+        (Tensor gradient, Tensor logits, Tensor target, Int ignore_index) -> 1, 0;
+    top_k "top-k" (Tensor logits, Int k, Float scale, Bool log, Bool zero_masked) -> 2, 0;
+    sample "sampling"
+        (Tensor logits, Float temperature, Int top_k, Float top_p, Int seed, Int draw) -> 1, 0;
+    norm "norm"
+        (Tensor input, Optional weight, Optional bias, Optional residual, Float epsilon, Bool centred) -> 4, 2;
+    norm_backward "norm backward"
+        (Tensor gradient, Optional sum_gradient, Tensor input, Optional weight, Tensor mean, Tensor rstd, Bool centred,
+        Bool of_weight, Bool of_bias) -> 3, 0;
+    attention "attention"
+        (Tensor query, Tensor key, Tensor value, Optional page_table, Optional lengths, Int causal, Int window,
+        Float scale) -> 2, 1;
+    attention_backward "attention backward"
+        (Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sum_exp, Int causal,
+        Int window, Float scale) -> 3, 0;
+    matmul "matmul"
+        (Tensor first_operand, Tensor second_operand, Optional bias, Optional residual, Float scale, Int activation,
+        Bool tf32, Bool out_f32) -> 1, 1;
+    reduce "a reduction" (Tensor input, Int reduction, Bool columns) -> 1, 1;
+    cumulative_sum "a cumulative sum" (Tensor input) -> 1, 1;
+    transpose "a transpose" (Tensor input) -> 1, 1;
+}
+
+const _: () = {
+    let mut at = 0;
+    while at < OPERATORS.len() {
+        assert!(OPERATORS[at].schema.len() <= MOST_ARGUMENTS && OPERATORS[at].results <= MOST_RESULTS);
+        at += 1;
+    }
+};
+
+impl<'a> Call<'a> {
+    fn read<T: operand::Element>(&self, of: &Operand) -> Result<TensorView<'a, T>, Failure> {
+        // SAFETY: torch and NumPy own memory of the operand's place, where the device is, and keep it for this call. torch orders
+        // the work on its stream, on which the view is used.
+        unsafe { operand::read(self.device(), of) }
+    }
+
+    fn write<T: operand::Element>(&self, of: &Operand) -> Result<TensorViewMut<'a, T>, Failure> {
+        // SAFETY: as above; the memory of results is new.
+        unsafe { operand::write(self.device(), of) }
+    }
+
+    fn read_if<T: operand::Element>(
+        &self,
+        of: &Option<Operand>,
+    ) -> Result<Option<TensorView<'a, T>>, Failure> {
+        of.as_ref().map(|of| self.read(of)).transpose()
+    }
+}
+
+/// The failure that an operand has another type.
+fn refuse_type(of: &Operand, needs: &str) -> Failure {
+    Failure::of_type(format!("the {} holds {}; it needs {needs}", of.name.replace('_', " "), of.dtype.name()))
+}
+
+/// Checks the shape of an operand.
+fn check(of: &Operand, shape: &[usize]) -> Result<(), Failure> {
+    if of.shape() == shape {
+        return Ok(());
+    }
+    let name = of.name.replace('_', " ");
+    Err(Failure::of_value(format!("the {name} has the shape {:?}; it needs {shape:?}", of.shape())))
+}
