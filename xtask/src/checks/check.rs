@@ -9,7 +9,7 @@ use clap::Args;
 use crate::workspace;
 
 /// What `.ci/run` leaves out: a name, and the command in the root of the workspace.
-const REST: [(&str, &str); 14] = [
+const REST: [(&str, &str); 15] = [
     ("all cases", "env FERROWARP_CASES=all cargo test --workspace --no-fail-fast"),
     ("ptx", "cargo xtask build-ptx --arch all --quiet"),
     ("ptx by llvm", "cargo xtask build-ptx --arch all --backend llvm --out target/ptx-llvm --quiet"),
@@ -23,6 +23,7 @@ const REST: [(&str, &str); 14] = [
     ("docs", "cargo xtask docs --check"),
     ("package", "cargo xtask package"),
     ("wheel", "cargo xtask wheel --test --with torch"),
+    ("candle", "cargo test --locked --manifest-path host/candle/Cargo.toml"),
     ("lab", "cuda/lab/full.sh"),
 ];
 
