@@ -74,7 +74,7 @@ pub fn call<'py>(
         return Err(Failure::of_type(format!("{name} takes {needs} arguments, not {got}")).into());
     }
     let mut values = [Value::Absent; MOST_ARGUMENTS];
-    for ((value, (kind, name)), given) in values.iter_mut().zip(operator.schema).zip(arguments) {
+    for ((value, (kind, name, _)), given) in values.iter_mut().zip(operator.schema).zip(arguments) {
         *value = match kind {
             Kind::Optional if given.is_none() => Value::Absent,
             Kind::Tensor | Kind::Optional => Value::Tensor(operand(name, &given)?),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from typing import Any
 
@@ -20,6 +21,11 @@ Tensor: type = _NoTensor
 OPERATORS: dict[str, tuple[Any, Any]] = {}
 #: torch.is_grad_enabled
 _is_grad_enabled: Any = None
+#: The arguments' default values; 0 for those that have none.
+_DEFAULTS = {
+    name: [ast.literal_eval(argument.partition("=")[2] or "0") for argument in arguments.split(", ")]
+    for name, arguments, _, _ in _native.schemas()
+}
 #: The number of results of each operator.
 _RESULTS = {name: (results, plain) for name, _, results, plain in _native.schemas()}
 
@@ -36,15 +42,26 @@ def find_torch() -> bool:
     return Tensor is not _NoTensor
 
 
-def run(name: str, needs_gradient: bool, *arguments: Any) -> Any:
-    """Runs an operator. Without gradients it returns only the first results, as the table of operators says."""
-    if isinstance(arguments[0], Tensor):
-        full, plain = OPERATORS[name]
-        try:
-            return (full if needs_gradient and _is_grad_enabled() else plain)(*arguments)
-        except RuntimeError as error:
-            raise _exception(error) from None
-    return _run_numpy(name, arguments)
+def run(name: str, tensors: int, *arguments: Any) -> Any:
+    """Runs an operator, with gradients if one of the first `tensors` arguments needs them.
+
+    Without gradients it returns only the first results, as the table of operators says.
+    """
+    first = arguments[0]
+    if not isinstance(first, Tensor):
+        return _run_numpy(name, tensors, arguments)
+    full, plain = OPERATORS[name]
+    needs_gradient = first.requires_grad
+    if tensors > 1 and not needs_gradient:
+        for tensor in arguments[1:tensors]:
+            if getattr(tensor, "requires_grad", False):
+                needs_gradient = True
+    try:
+        if needs_gradient and _is_grad_enabled():
+            return full(*arguments)
+        return plain(*arguments)
+    except RuntimeError as error:
+        raise _exception(error) from None
 
 
 def _exception(error: RuntimeError) -> Exception:
@@ -64,22 +81,15 @@ def is_torch(first: Any) -> bool:
     raise TypeError(f"ferrowarp takes a torch.Tensor or a numpy.ndarray, not {type(first).__name__}")
 
 
-def needs_gradient(*tensors: Any) -> bool:
-    """Whether a torch tensor among the arguments requires a gradient."""
-    for tensor in tensors:
-        if isinstance(tensor, Tensor) and tensor.requires_grad:
-            return True
-    return False
-
-
-def _run_numpy(name: str, arguments: tuple[Any, ...]) -> Any:
-    if not isinstance(arguments[0], numpy.ndarray):
+def _run_numpy(name: str, tensors: int, arguments: tuple[Any, ...]) -> Any:
+    if not isinstance(arguments[0], numpy.ndarray) and is_torch(arguments[0]):
         # torch was loaded after this package.
-        if is_torch(arguments[0]):
-            return run(name, needs_gradient(*arguments), *arguments)
+        return run(name, tensors, *arguments)
     results, plain = _RESULTS[name]
-    dense = tuple(_dense(argument) for argument in arguments)
-    made = _native.call(name, plain or results, dense)
+    dense = [_dense(argument) for argument in arguments]
+    # Defaults that were omitted.
+    dense += _DEFAULTS[name][len(dense) :]
+    made = _native.call(name, plain or results, tuple(dense))
     return made[0] if len(made) == 1 else made
 
 

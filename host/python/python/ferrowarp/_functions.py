@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 import numpy
 
 from . import _backend
-from ._backend import needs_gradient, run
+from ._backend import run
 
 #: A torch.Tensor or a numpy.ndarray.
 Array = TypeVar("Array")
@@ -45,7 +45,9 @@ def softmax(input: Array, dim: int = -1, *, scale: float = 1.0, log: bool = Fals
     """
     if dim != -1:
         return _moved(softmax(_moved(input, dim, -1), scale=scale, log=log, zero_masked=zero_masked), -1, dim)
-    return run("softmax", needs_gradient(input), input, scale, log, zero_masked)
+    if scale == 1 and not log and not zero_masked:
+        return run("softmax", 1, input)
+    return run("softmax", 1, input, scale, log, zero_masked)
 
 
 def log_softmax(input: Array, dim: int = -1, *, scale: float = 1.0, zero_masked: bool = False) -> Array:
@@ -73,7 +75,7 @@ def cross_entropy(
         ValueError: The shapes do not match.
         RuntimeError: The GPU failed or has no kernel.
     """
-    losses = run("cross_entropy", needs_gradient(logits), logits, targets, ignore_index)
+    losses = run("cross_entropy", 1, logits, targets, ignore_index)
     if reduction == "none":
         return losses
     if reduction == "sum":
@@ -91,7 +93,7 @@ def top_k(
     The largest comes first, and of equal logits the one in the smaller column. ``k`` is from 1 to 128. If there are fewer columns,
     the rest has probability 0 and column -1. There are no gradients. The options are those of :func:`softmax`.
     """
-    return run("top_k", False, logits, k, scale, log, zero_masked)
+    return run("top_k", 1, logits, k, scale, log, zero_masked)
 
 
 def sample(
@@ -122,13 +124,14 @@ def sample(
         top_k = 0
     elif top_k == 0:
         top_k = -1
-    return run("sample", False, logits, temperature, top_k, top_p, seed, draw)
+    return run("sample", 1, logits, temperature, top_k, top_p, seed, draw)
 
 
 def _norm(input: Any, weight: Any, bias: Any, residual: Any, epsilon: float, centred: bool) -> Any:
-    needs = needs_gradient(input, weight, bias, residual)
-    out, total, *_ = run("norm", needs, input, weight, bias, residual, epsilon, centred)
-    return out if residual is None else (out, total)
+    if not centred and bias is None and residual is None and epsilon == 1e-6:
+        return run("norm", 2, input, weight)[0]
+    out = run("norm", 4, input, weight, bias, residual, epsilon, centred)
+    return out[0] if residual is None else out[:2]
 
 
 def rms_norm(
@@ -193,13 +196,14 @@ def attention(
         ValueError: The shapes do not match, or an option is out of range.
         RuntimeError: The GPU failed or has no kernel.
     """
-    if scale is None:
-        scale = 0.0
-    elif not scale > 0:
-        raise ValueError(f"attention failed: a scale of {scale}; it must be greater than 0 and at most 2^64")
-    of_mask = _option(_CAUSAL, "causal", causal), -1 if window is None else window
-    needs = needs_gradient(query, key, value)
-    out = run("attention", needs, query, key, value, pages, lengths, *of_mask, scale)
+    mask = _option(_CAUSAL, "causal", causal)
+    if window is None and scale is None:
+        out = run("attention", 3, query, key, value, pages, lengths, mask)
+    else:
+        if scale is not None and not scale > 0:
+            raise ValueError(f"attention failed: a scale of {scale}; it must be greater than 0 and at most 2^64")
+        window = -1 if window is None else window
+        out = run("attention", 3, query, key, value, pages, lengths, mask, window, scale or 0.0)
     return out[0] if isinstance(out, tuple) else out
 
 
@@ -231,15 +235,17 @@ def matmul(
         ValueError: The shapes do not match, or an option is unknown.
         RuntimeError: The GPU failed or has no kernel.
     """
+    if activation is None and scale == 1 and not tf32 and not out_float32:
+        return run("matmul", 4, a, b, bias, residual)
     kind = _option(_ACTIVATIONS, "activation", activation)
-    return run("matmul", needs_gradient(a, b, bias, residual), a, b, bias, residual, scale, kind, tf32, out_float32)
+    return run("matmul", 4, a, b, bias, residual, scale, kind, tf32, out_float32)
 
 
 def _reduce(input: Any, dim: int | Literal["rows"], kind: int) -> Any:
     of_rows = dim == "rows"
     if not of_rows and dim != -1:
         input = _moved(input, dim, -1)
-    return run("reduce", needs_gradient(input), input, kind, of_rows)
+    return run("reduce", 1, input, kind, of_rows) if kind or of_rows else run("reduce", 1, input)
 
 
 def sum(input: Array, dim: int | Literal["rows"] = -1) -> Array:
@@ -269,9 +275,9 @@ def cumsum(input: Array, dim: int = -1) -> Array:
     """Returns the cumulative sums along an axis, in the input's shape and type."""
     if dim != -1:
         return _moved(cumsum(_moved(input, dim, -1)), -1, dim)
-    return run("cumulative_sum", needs_gradient(input), input)
+    return run("cumulative_sum", 1, input)
 
 
 def transpose(input: Array) -> Array:
     """Returns the transpose of a matrix in new memory. Elements may have any type of 2 or 4 bytes."""
-    return run("transpose", needs_gradient(input), input)
+    return run("transpose", 1, input)

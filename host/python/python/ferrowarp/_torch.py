@@ -37,7 +37,7 @@ def _fake_top_k(logits, k, *_):
     return _empty(logits, shape, torch.float32), _empty(logits, shape, torch.int32)
 
 
-def _fake_norm(input, weight, bias, residual, epsilon, centred):
+def _fake_norm(input, weight=None, bias=None, residual=None, epsilon=1e-6, centred=False):
     def rows(is_there):
         return _empty(input, input.shape[:-1] if is_there else (0,), torch.float32)
 
@@ -55,13 +55,13 @@ def _fake_attention(query, *_):
     return _like(query), _empty(query, (batch, heads, queries), torch.float32)
 
 
-def _fake_matmul(a, b, bias, residual, scale, activation, tf32, out_float32):
+def _fake_matmul(a, b, bias=None, residual=None, scale=1.0, activation=0, tf32=False, out_float32=False):
     batch = b if b.dim() > a.dim() else a
     shape = (*batch.shape[:-2], a.shape[-2], b.shape[-1])
     return _empty(a, shape, torch.float32 if out_float32 else None)
 
 
-def _fake_reduce(input, reduction, columns):
+def _fake_reduce(input, reduction=0, columns=False):
     return _empty(input, (input.shape[-1:] if input.dim() else (1,)) if columns else input.shape[:-1])
 
 
@@ -135,10 +135,11 @@ def _setup_matmul(ctx, inputs, output):
 def _matmul_gradient(ctx, gradient):
     a, b, bias, residual, output = ctx.saved_tensors
     scale, activation, tf32, out_float32 = ctx.options
-    needs = ctx.needs_input_grad
+    # Omitted arguments need none.
+    needs = (*ctx.needs_input_grad, False, False)
 
     def multiply(x, y):
-        return torch.ops.ferrowarp._matmul.default(x, y, None, None, scale, 0, tf32, False)
+        return torch.ops.ferrowarp._matmul.default(x, y, None, None, scale, 0, tf32)
 
     if activation == 1:
         gradient = gradient * (output > 0)

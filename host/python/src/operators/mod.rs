@@ -60,8 +60,8 @@ pub struct Operator {
     pub name: &'static str,
     /// The name in errors.
     pub title: &'static str,
-    /// The arguments.
-    pub schema: &'static [(Kind, &'static str)],
+    /// The arguments: type, name and, if it may be omitted, the default value.
+    pub schema: &'static [(Kind, &'static str, Option<&'static str>)],
     /// The number of results, all of them tensors.
     pub results: usize,
     /// The number of results of the version without gradients; 0 if there is none.
@@ -79,7 +79,11 @@ impl Operator {
             Kind::Float => "float",
             Kind::Bool => "bool",
         };
-        let all: Vec<String> = self.schema.iter().map(|(of, name)| format!("{} {name}", kind(*of))).collect();
+        let argument = |(of, name, default): &(Kind, &str, Option<&str>)| {
+            let default = default.map_or_else(String::new, |default| format!("={default}"));
+            format!("{} {name}{default}", kind(*of))
+        };
+        let all: Vec<String> = self.schema.iter().map(argument).collect();
         all.join(", ")
     }
 
@@ -90,12 +94,14 @@ impl Operator {
 }
 
 macro_rules! operators {
-    ($($name:ident $title:literal ($($kind:ident $argument:ident),*) -> $results:literal, $plain:literal;)*) => {
+    (@) => { None };
+    (@ $default:literal) => { Some($default) };
+    ($($name:ident $title:literal ($($kind:ident $argument:ident $(= $default:literal)?),*) -> $results:literal, $plain:literal;)*) => {
         /// All operators.
         pub const OPERATORS: &[Operator] = &[$(Operator {
             name: stringify!($name),
             title: $title,
-            schema: &[$((Kind::$kind, stringify!($argument))),*],
+            schema: &[$((Kind::$kind, stringify!($argument), operators!(@ $($default)?))),*],
             results: $results,
             plain: $plain,
             run: $name,
@@ -103,31 +109,35 @@ macro_rules! operators {
     };
 }
 
-// Results, and those of the version without gradients. `docs/python.md` describes the arguments.
+// Results, and those of the version without gradients. A call that omits what has a default value is faster.
 operators! {
-    softmax "softmax" (Tensor input, Float scale, Bool log, Bool zero_masked) -> 1, 1;
-    softmax_backward "softmax backward" (Tensor gradient, Tensor output, Float scale, Bool log) -> 1, 0;
-    cross_entropy "cross entropy" (Tensor logits, Tensor target, Int ignore_index) -> 1, 1;
+    softmax "softmax" (Tensor input, Float scale = "1.0", Bool log = "False", Bool zero_masked = "False") -> 1, 1;
+    softmax_backward "softmax backward"
+        (Tensor gradient, Tensor output, Float scale = "1.0", Bool log = "False") -> 1, 0;
+    cross_entropy "cross entropy" (Tensor logits, Tensor target, Int ignore_index = "-100") -> 1, 1;
     cross_entropy_backward "cross entropy backward"
-        (Tensor gradient, Tensor logits, Tensor target, Int ignore_index) -> 1, 0;
-    top_k "top-k" (Tensor logits, Int k, Float scale, Bool log, Bool zero_masked) -> 2, 0;
+        (Tensor gradient, Tensor logits, Tensor target, Int ignore_index = "-100") -> 1, 0;
+    top_k "top-k"
+        (Tensor logits, Int k, Float scale = "1.0", Bool log = "False", Bool zero_masked = "False") -> 2, 0;
     sample "sampling"
-        (Tensor logits, Float temperature, Int top_k, Float top_p, Int seed, Int draw) -> 1, 0;
+        (Tensor logits, Float temperature = "1.0", Int top_k = "0", Float top_p = "1.0", Int seed = "0",
+        Int draw = "0") -> 1, 0;
     norm "norm"
-        (Tensor input, Optional weight, Optional bias, Optional residual, Float epsilon, Bool centred) -> 4, 2;
+        (Tensor input, Optional weight = "None", Optional bias = "None", Optional residual = "None",
+        Float epsilon = "1e-06", Bool centred = "False") -> 4, 2;
     norm_backward "norm backward"
         (Tensor gradient, Optional sum_gradient, Tensor input, Optional weight, Tensor mean, Tensor rstd, Bool centred,
         Bool of_weight, Bool of_bias) -> 3, 0;
     attention "attention"
-        (Tensor query, Tensor key, Tensor value, Optional page_table, Optional lengths, Int causal, Int window,
-        Float scale) -> 2, 1;
+        (Tensor query, Tensor key, Tensor value, Optional page_table = "None", Optional lengths = "None",
+        Int causal = "0", Int window = "-1", Float scale = "0.0") -> 2, 1;
     attention_backward "attention backward"
         (Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sum_exp, Int causal,
         Int window, Float scale) -> 3, 0;
     matmul "matmul"
-        (Tensor first_operand, Tensor second_operand, Optional bias, Optional residual, Float scale, Int activation,
-        Bool tf32, Bool out_f32) -> 1, 1;
-    reduce "a reduction" (Tensor input, Int reduction, Bool columns) -> 1, 1;
+        (Tensor first_operand, Tensor second_operand, Optional bias = "None", Optional residual = "None",
+        Float scale = "1.0", Int activation = "0", Bool tf32 = "False", Bool out_f32 = "False") -> 1, 1;
+    reduce "a reduction" (Tensor input, Int reduction = "0", Bool columns = "False") -> 1, 1;
     cumulative_sum "a cumulative sum" (Tensor input) -> 1, 1;
     transpose "a transpose" (Tensor input) -> 1, 1;
 }
