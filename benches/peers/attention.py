@@ -11,6 +11,8 @@ describes. PROGRAM is our bench, which `--serve` makes a server. At one shape th
 - flex: FlexAttention, compiled, with a block mask where it is causal.
 - fa3: FlashAttention-3, where the module flash_attn_interface is installed.
 
+With FERROWARP_ARCH=compute_80 ours is the code for compute capability 8.0, whose instructions FlashAttention 2 uses too.
+
 Gradients have the peers flash and cudnn: the operators that PyTorch's autograd calls.
 """
 
@@ -52,6 +54,14 @@ SHAPES = [
     (3, 4097, 16, 16, 128, True),
     (1, 77, 12, 12, 64, True),
     (8, 197, 12, 12, 64, False),
+    (8, 2048, 16, 16, 80, False),
+    (8, 2048, 16, 16, 80, True),
+    (8, 2048, 16, 16, 96, False),
+    (8, 2048, 16, 16, 96, True),
+    (8, 2048, 16, 16, 192, False),
+    (8, 2048, 16, 16, 192, True),
+    (8, 2048, 16, 16, 256, False),
+    (8, 2048, 16, 16, 256, True),
     (1, 8192, 32, 8, 128, False, 1),
     (1, 131072, 32, 8, 128, False, 1),
     (16, 8192, 32, 8, 128, False, 1),

@@ -166,7 +166,7 @@ const fn decode(batch: usize, length: usize, heads: [usize; 2], head_size: usize
 }
 
 /// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, odd lengths, and few queries with many keys.
-pub const SHAPES: [Shape; 60] = [
+pub const SHAPES: [Shape; 68] = [
     shape(32, 512, [16, 16], 128, false),
     shape(16, 1024, [16, 16], 128, false),
     shape(8, 2048, [16, 16], 128, false),
@@ -195,6 +195,15 @@ pub const SHAPES: [Shape; 60] = [
     shape(3, 4097, [16, 16], 128, true),
     shape(1, 77, [12, 12], 64, true),
     shape(8, 197, [12, 12], 64, false),
+    // Other head sizes.
+    shape(8, 2048, [16, 16], 80, false),
+    shape(8, 2048, [16, 16], 80, true),
+    shape(8, 2048, [16, 16], 96, false),
+    shape(8, 2048, [16, 16], 96, true),
+    shape(8, 2048, [16, 16], 192, false),
+    shape(8, 2048, [16, 16], 192, true),
+    shape(8, 2048, [16, 16], 256, false),
+    shape(8, 2048, [16, 16], 256, true),
     // Decoding.
     decode(1, 8192, [32, 8], 128, 1),
     decode(1, 131_072, [32, 8], 128, 1),

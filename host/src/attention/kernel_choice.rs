@@ -6,6 +6,8 @@
 //! - A `wgmma` kernel runs the blocks of the busiest multiprocessor one after the other, each with all keys. Computing 128
 //!   queries with a key takes about as long as reading it, and a block overlaps the two partly: it takes [`WARPGROUP_KEYS`].
 //!   With three consumers it overlaps more, but its larger tiles waste more work at masks and at the last queries.
+//! - An `mma.sync` kernel for many queries has two blocks on a multiprocessor, which share its tensor cores. It takes
+//!   [`ROW_KEYS`] for 128 queries with a key.
 //! - A kernel that splits the keys runs as many blocks at once as fit a multiprocessor's registers and shared memory. They
 //!   share its bandwidth, so they take as long as one after the other. Blocks with less than [`BYTES_AHEAD`] in flight
 //!   together take as long as with that much. The second launch and each partial result that it reads take time too.
@@ -15,7 +17,7 @@
 use std::fmt;
 
 use attention_kernels::args::{AttentionArgs, NO_WINDOW};
-use attention_kernels::operation::{AttentionKernels, SplitShape, WarpgroupShape};
+use attention_kernels::operation::{AttentionKernels, RowShape, SplitShape, WarpgroupShape};
 use cuda_std::launch::{KernelMeta, KernelOf};
 use ferrowarp_device::DeviceProfile;
 use ferrowarp_device::error::{Error, Kind};
@@ -32,6 +34,8 @@ const BYTES_AHEAD: f64 = 65_536.0;
 const WARPGROUP_KEYS: [f64; 2] = [1.25, 1.09];
 /// The time to start and end a tile with `wgmma`, in keys.
 const WARPGROUP_START: f64 = 64.0;
+/// The time of a key for 128 queries with `mma.sync`, in keys.
+const ROW_KEYS: f64 = 1.8;
 /// What a causal mask adds to a tile, in keys: with two consumers, and with three, whose larger tiles waste more. So with a mask
 /// three are chosen from about 2500 keys on: on an H100 they are slower at 1024 keys, and faster at 4096.
 const WARPGROUP_MASK: [f64; 2] = [0.0, 640.0];
@@ -121,6 +125,7 @@ pub struct KernelChoice<T: 'static> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel<T: 'static> {
     Serial(&'static KernelOf<AttentionArgs<T>>),
+    Rows(&'static KernelOf<AttentionArgs<T>, RowShape>),
     Splits(&'static KernelOf<AttentionArgs<T>, SplitShape>),
     Warpgroups(&'static KernelOf<AttentionArgs<T>, WarpgroupShape>),
 }
@@ -149,6 +154,14 @@ impl<T: Element16> KernelChoice<T> {
             let choice = Self { kernel: Kernel::Warpgroups(kernel), splits: 1 };
             (choice, blocks.div_ceil(multiprocessors) as f64 * each)
         });
+        let rows = of_rows::<T>(profile, problem).map(|kernel| {
+            let Problem { queries, heads, key_heads, batch, .. } = *problem;
+            let blocks = kernel.tiles(queries, heads, key_heads, batch);
+            let of_key = ROW_KEYS * f64::from(kernel.rows) / 128.0;
+            let seen = problem.seen_keys(kernel.rows / (heads / key_heads.max(1)).max(1));
+            let choice = Self { kernel: Kernel::Rows(kernel), splits: 1 };
+            (choice, blocks.div_ceil(multiprocessors) as f64 * (f64::from(seen) * of_key + START_KEYS))
+        });
         let splits = of_splits::<T>(profile, problem).into_iter().flat_map(|kernel| {
             let most = problem
                 .seen_keys(problem.queries)
@@ -159,7 +172,7 @@ impl<T: Element16> KernelChoice<T> {
                 (choice, estimate(kernel, profile, problem, splits))
             })
         });
-        let best = warpgroups.chain(splits).min_by(|(_, a), (_, b)| a.total_cmp(b));
+        let best = warpgroups.chain(rows).chain(splits).min_by(|(_, a), (_, b)| a.total_cmp(b));
         match (best, profile.with_absent_kernels()) {
             (Some((choice, _)), _) => Ok(choice),
             (None, Some(profile)) => Self::new(&profile, problem),
@@ -175,6 +188,7 @@ impl<T: Element16> KernelChoice<T> {
         let serial = Some(<T as AttentionKernels>::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
         let splits = of_splits::<T>(profile, problem).map(Kernel::Splits);
         let once = serial.map(Kernel::Serial).into_iter().chain(splits);
+        let once = once.chain(of_rows::<T>(profile, problem).map(Kernel::Rows));
         let once = once.chain(of_warpgroups::<T>(profile, problem).map(Kernel::Warpgroups));
         once.map(|kernel| (kernel, 1))
             .chain(splits.map(|kernel| (kernel, 3)))
@@ -186,6 +200,7 @@ impl<T: Element16> KernelChoice<T> {
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> + use<T> {
         let first = match self.kernel {
             Kernel::Serial(kernel) => kernel.meta,
+            Kernel::Rows(kernel) => kernel.meta,
             Kernel::Splits(kernel) => kernel.meta,
             Kernel::Warpgroups(kernel) => kernel.meta,
         };
@@ -206,6 +221,22 @@ fn of_warpgroups<T: Element16>(
             && limits.runs(kernel.meta)
             && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
     })
+}
+
+/// The kernel for many queries by `mma.sync` and the head size, if the device has it.
+fn of_rows<T: Element16>(
+    profile: &DeviceProfile,
+    problem: &Problem,
+) -> Option<&'static KernelOf<AttentionArgs<T>, RowShape>> {
+    let limits = &profile.limits;
+    let fits = |kernel: &&'static KernelOf<_, RowShape>| {
+        kernel.head_size >= problem.head_size
+            && limits.runs(kernel.meta)
+            && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
+    };
+    let takes_it = problem.is_aligned && problem.head_size.is_multiple_of(8);
+    let kernels = <T as AttentionKernels>::ROWS.iter().filter(|_| takes_it);
+    kernels.filter(fits).min_by_key(|kernel| kernel.head_size)
 }
 
 /// The kernel for the head size that splits the keys, if the device has it.
@@ -280,13 +311,15 @@ mod tests {
         let short = Problem { queries: 1024, keys: 1024, batch: 32, ..small };
         assert_eq!(chosen(90, short).unwrap(), "attention_bf16_64_3w");
         assert_eq!(chosen(90, Problem { is_causal: true, ..short }).unwrap(), "attention_bf16_64_2w");
-        assert_eq!(chosen(80, PROBLEM).unwrap(), "attention_bf16_128_split");
+        assert_eq!(chosen(80, PROBLEM).unwrap(), "attention_bf16_128_rows");
+        assert_eq!(chosen(120, small).unwrap(), "attention_bf16_64_rows");
         let of = |problem| chosen(90, problem).unwrap();
-        assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_96_split");
-        assert_eq!(of(Problem { head_size: 192, ..PROBLEM }), "attention_bf16_192_split");
-        assert_eq!(of(Problem { head_size: 200, ..PROBLEM }), "attention_bf16_256_split");
+        assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_96_rows");
+        assert_eq!(of(Problem { head_size: 192, ..PROBLEM }), "attention_bf16_192_rows");
+        assert_eq!(of(Problem { head_size: 200, ..PROBLEM }), "attention_bf16_256_rows");
+        assert_eq!(of(Problem { head_size: 100, ..PROBLEM }), "attention_bf16_128_split");
         assert_eq!(of(Problem { is_aligned: false, ..PROBLEM }), "attention_bf16_128_split");
-        assert_eq!(of(Problem { is_ragged: true, ..PROBLEM }), "attention_bf16_128_split");
+        assert_eq!(of(Problem { is_ragged: true, ..PROBLEM }), "attention_bf16_128_rows");
     }
 
     #[test]

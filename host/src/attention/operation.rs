@@ -299,6 +299,11 @@ impl<'a> Attention<'a> {
                     kernel.launch(queue, kernel.config(blocks), AttentionLaunch { ..args })?;
                     <T as AttentionKernels>::COMBINE.launch(queue, combine_config(rows), args)?;
                 }
+                Kernel::Rows(kernel) => {
+                    assert!(is_aligned, "{} takes aligned rows", kernel.meta.name);
+                    let blocks = counted(kernel.tiles(queries, heads, key_heads, batch))?;
+                    kernel.launch(queue, kernel.config(blocks), args)?;
+                }
                 Kernel::Warpgroups(kernel) => {
                     assert!(is_aligned, "{} takes aligned rows", kernel.meta.name);
                     let tiles = counted(kernel.tiles(queries, heads, batch))?;

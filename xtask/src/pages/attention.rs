@@ -54,6 +54,20 @@ pub const ATTENTION: Subject = Subject {
     ..TURNS
 };
 
+/// The same with the code for compute capability 8.0, on a newer GPU.
+pub const ATTENTION_80: Subject = Subject {
+    name: "attention80",
+    title: "Attention by the code for compute capability 8.0",
+    about: "Ours is the PTX for compute capability 8.0 (`mma.sync`, `ldmatrix`, `cp.async`), which `FERROWARP_ARCH=compute_80` chooses. \
+            FlashAttention 2 uses the same instructions; cuDNN has those of the GPU. Queries, keys and values of normal random numbers. \
+            TFLOP/s counts the two products, or the five of the gradients (`backward`), half of them of a causal mask. Errors are of the \
+            last queries of the last head, against f64: the root of the mean square of the differences, over that of the results. The \
+            contenders of a problem take turns.",
+    peers: &[("flash", "FlashAttention 2"), ("cudnn", "cuDNN")],
+    readme: &[],
+    ..ATTENTION
+};
+
 const EXAMPLE: &[(&str, &str)] = &[("batch", "4"), ("length", "4096"), ("heads", "16")];
 
 /// The files to merge.

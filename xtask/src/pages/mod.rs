@@ -26,6 +26,8 @@ pub enum Report {
     Accuracy(accuracy::Merged),
     /// Attention and its peers, in turns: benches/peers/attention.py; and the rungs of its ladder
     Attention(attention::Merged),
+    /// Attention by the code for compute capability 8.0: benches/peers/attention.py with FERROWARP_ARCH=compute_80
+    Attention80(Turns),
     /// Sums, cumulative sums and transposes and their peers, in turns: benches/peers/axis.py
     Axis(Turns),
     /// Work on several GPUs: `cargo bench collective` and benches/peers/collective.py
@@ -56,6 +58,9 @@ impl Report {
         match self {
             Report::Accuracy(merged) => accuracy::run(merged)?,
             Report::Attention(merged) => merged.run()?,
+            Report::Attention80(turns) => {
+                attention::ATTENTION_80.run(turns.runs(attention::ATTENTION_80.is_ours)?)?;
+            }
             Report::Axis(turns) => rows::AXIS.run(turns.runs(rows::AXIS.is_ours)?)?,
             Report::Collective(files) => collective::run(files)?,
             Report::Cpu(measured) => measured.run()?,

@@ -5,6 +5,7 @@
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::exchange;
+use crate::shared::SharedPtr;
 
 #[cfg(not(target_arch = "nvptx64"))]
 #[track_caller]
@@ -75,8 +76,9 @@ macro_rules! loads {
         #[doc(alias = "ldmatrix.sync.aligned.m8n8")]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-        pub unsafe fn $name<const N: usize, T>(row: *const T) -> [u32; N] {
+        pub unsafe fn $name<const N: usize, T>(row: impl Into<SharedPtr<T>>) -> [u32; N] {
             const { assert!(matches!(N, 1 | 2 | 4), "1, 2 or 4 matrices") };
+            let row = row.into();
             #[cfg(target_arch = "nvptx64")]
             {
                 let mut registers = [0; 4];
@@ -85,19 +87,17 @@ macro_rules! loads {
                 unsafe {
                     match N {
                         1 => core::arch::asm!(
-                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; ldmatrix.sync.aligned.m8n8.x1",
-                                $modifier, ".shared.b16 {{{a}}}, [address]; }}"),
-                            a = out(reg32) *a, row = in(reg64) row, options(nostack, preserves_flags)),
+                            concat!("ldmatrix.sync.aligned.m8n8.x1", $modifier, ".shared.b16 {{{a}}}, [{row}];"),
+                            a = out(reg32) *a, row = in(reg32) row.address(), options(nostack, preserves_flags)),
                         2 => core::arch::asm!(
-                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; ldmatrix.sync.aligned.m8n8.x2",
-                                $modifier, ".shared.b16 {{{a}, {b}}}, [address]; }}"),
-                            a = out(reg32) *a, b = out(reg32) *b, row = in(reg64) row,
+                            concat!("ldmatrix.sync.aligned.m8n8.x2", $modifier, ".shared.b16 {{{a}, {b}}}, [{row}];"),
+                            a = out(reg32) *a, b = out(reg32) *b, row = in(reg32) row.address(),
                             options(nostack, preserves_flags)),
                         _ => core::arch::asm!(
-                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; ldmatrix.sync.aligned.m8n8.x4",
-                                $modifier, ".shared.b16 {{{a}, {b}, {c}, {d}}}, [address]; }}"),
+                            concat!("ldmatrix.sync.aligned.m8n8.x4", $modifier,
+                                ".shared.b16 {{{a}, {b}, {c}, {d}}}, [{row}];"),
                             a = out(reg32) *a, b = out(reg32) *b, c = out(reg32) *c, d = out(reg32) *d,
-                            row = in(reg64) row, options(nostack, preserves_flags)),
+                            row = in(reg32) row.address(), options(nostack, preserves_flags)),
                     }
                 }
                 core::array::from_fn(|i| registers[i])
@@ -105,7 +105,7 @@ macro_rules! loads {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller guarantees the rows.
             unsafe {
-                load::<N, $trans>(concat!("mma::", stringify!($name)), row.cast_mut().cast())
+                load::<N, $trans>(concat!("mma::", stringify!($name)), row.pointer().cast())
             }
         }
     )*};

@@ -4,7 +4,8 @@ use core::fmt;
 
 /// A pointer to shared memory of the block. On the device it is a 32-bit address; a generic pointer has 64 bits and is
 /// converted at each use. Use it for addresses that a loop computes for
-/// [`pipeline::memcpy_async`](crate::pipeline::memcpy_async) and similar functions.
+/// [`pipeline::memcpy_async`](crate::pipeline::memcpy_async), [`mma::ldmatrix`](crate::mma::ldmatrix) and similar functions:
+/// a constant distance from it is part of the instruction.
 ///
 /// ```
 /// use cuda_std::launch::LaunchConfig;
@@ -78,6 +79,14 @@ impl<T> From<*mut T> for SharedPtr<T> {
         }
         #[cfg(not(target_arch = "nvptx64"))]
         Self { pointer }
+    }
+}
+
+impl<T> From<*const T> for SharedPtr<T> {
+    /// Converts the pointer, as from `*mut T`.
+    #[inline(always)]
+    fn from(pointer: *const T) -> Self {
+        Self::from(pointer.cast_mut())
     }
 }
 

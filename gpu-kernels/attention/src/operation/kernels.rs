@@ -6,6 +6,7 @@ use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 use super::super::args::AttentionArgs;
 use super::combine::{self, attention_combine};
 use super::key_splits::{self, attention_splits};
+use super::row_tiles::{self, attention_rows};
 use super::serial::{self, attention_serial};
 use super::warpgroups::{self, attention_warpgroups};
 
@@ -86,8 +87,7 @@ impl SplitShape {
 
     /// Returns the number of tiles for `queries` queries of `heads` heads, which share `key_heads` heads of K and V evenly.
     pub fn tiles(queries: u32, heads: u32, key_heads: u32, batch: u32) -> u64 {
-        let rows = u64::from(queries) * u64::from(heads / key_heads.max(1));
-        rows.div_ceil(u64::from(Self::ROWS)).saturating_mul(key_heads.into()).saturating_mul(batch.into())
+        tiles_of_rows(Self::ROWS, queries, heads, key_heads, batch)
     }
 
     /// Returns the launch for `blocks` blocks: one per split of each tile.
@@ -96,10 +96,52 @@ impl SplitShape {
     }
 }
 
+/// The tile of a kernel for many queries by `mma.sync`, and its resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowShape {
+    /// The largest number of elements of a row.
+    pub head_size: u32,
+    /// Rows of a tile: queries of the heads that share a head of K and V.
+    pub rows: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+impl RowShape {
+    pub(super) const fn new(head_size: usize, rows: usize, keys: usize, threads: usize) -> Self {
+        Self {
+            head_size: head_size as u32,
+            rows: rows as u32,
+            threads: threads as u32,
+            shared_bytes: row_tiles::shared_bytes(head_size, rows, keys) as u32,
+        }
+    }
+
+    /// Returns the number of tiles for `queries` queries of `heads` heads, which share `key_heads` heads of K and V evenly.
+    pub fn tiles(&self, queries: u32, heads: u32, key_heads: u32, batch: u32) -> u64 {
+        tiles_of_rows(self.rows, queries, heads, key_heads, batch)
+    }
+
+    /// Returns the launch for `blocks` blocks: one per tile.
+    pub fn config(&self, blocks: u32) -> LaunchConfig {
+        LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
+    }
+}
+
+/// Returns the number of tiles of `rows` rows: queries of the heads that share a head of K and V.
+fn tiles_of_rows(rows: u32, queries: u32, heads: u32, key_heads: u32, batch: u32) -> u64 {
+    let all = u64::from(queries) * u64::from(heads / key_heads.max(1));
+    all.div_ceil(rows.into()).saturating_mul(key_heads.into()).saturating_mul(batch.into())
+}
+
 /// An element type that has kernels.
 pub trait AttentionKernels: Sized + 'static {
     /// The `wgmma` kernels.
     const WARPGROUPS: &'static [KernelOf<AttentionArgs<Self>, WarpgroupShape>];
+    /// The kernels for many queries by `mma.sync`.
+    const ROWS: &'static [KernelOf<AttentionArgs<Self>, RowShape>];
     /// The kernels that split the keys.
     const SPLITS: &'static [KernelOf<AttentionArgs<Self>, SplitShape>];
     /// The kernel that adds up the partial results of the splits.
@@ -127,6 +169,8 @@ macro_rules! kernels {
         impl AttentionKernels for $ty {
             const WARPGROUPS: &'static [KernelOf<AttentionArgs<Self>, WarpgroupShape>] =
                 <attention_warpgroups as KernelsOf<AttentionArgs<$ty>>>::INSTANCES;
+            const ROWS: &'static [KernelOf<AttentionArgs<Self>, RowShape>] =
+                <attention_rows as KernelsOf<AttentionArgs<$ty>>>::INSTANCES;
             const SPLITS: &'static [KernelOf<AttentionArgs<Self>, SplitShape>] =
                 <attention_splits as KernelsOf<AttentionArgs<$ty>>>::INSTANCES;
             const COMBINE: &'static KernelOf<AttentionArgs<Self>> =

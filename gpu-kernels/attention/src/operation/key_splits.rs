@@ -70,7 +70,7 @@ pub unsafe fn attention_splits<
     let buffers = q_shared.wrapping_add((ROWS + warp * 2 * STAGES * KEYS) * pitch);
     let totals = q_shared.wrapping_add((ROWS + WARPS * 2 * STAGES * KEYS) * pitch).cast::<Total>();
     // SAFETY: the arguments are a kernel's.
-    let part = unsafe { Part::new(&args) };
+    let part = unsafe { Part::new::<T, ROWS, KEYS>(&args, args.splits) };
     let copies = Copies::<T, SIZE>::new(&args, lane);
     let k = copies.source(&args, args.k, &args.k_strides, &part);
     let v = copies.source(&args, args.v, &args.v_strides, &part);

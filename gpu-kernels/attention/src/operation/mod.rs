@@ -4,10 +4,13 @@ pub mod combine;
 
 pub mod key_splits;
 
+pub mod row_tiles;
+
 pub mod serial;
 
 pub mod warpgroups;
 
+mod block_copies;
 mod mask;
 pub mod online;
 mod part;
@@ -16,4 +19,4 @@ pub mod turns;
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use kernels::{AttentionKernels, SplitShape, WarpgroupShape, combine_config, serial_config};
+pub use kernels::{AttentionKernels, RowShape, SplitShape, WarpgroupShape, combine_config, serial_config};

@@ -1,7 +1,7 @@
 //! The softmax of rows whose logits arrive a tile at a time.
 
 use cuda_std::fastmath::{ex2_approx_ftz, lg2_approx_ftz};
-use cuda_std::wgmma::Accumulator;
+use cuda_std::wgmma::{Accumulator, Element16};
 use cuda_std::{GpuFloat, warp};
 
 /// From here on, the rounding error of a maximum times the factor of the exponents is too large for an exponent.
@@ -52,6 +52,73 @@ impl Online {
         self.sum = [self.sum[0] * a + sum[0], self.sum[1] * b + sum[1]];
         self.max = largest;
         [a, b]
+    }
+
+    /// Raises the maxima of `M` tiles of 16 rows to those of these logits. Returns the numbers to subtract from `factor * logit`,
+    /// and the factors that rescale earlier tiles' results.
+    ///
+    /// # Safety
+    /// All lanes of the warp call this.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn raise<const M: usize, const S: usize>(
+        rows: &mut [Self; M],
+        logits: &mut [Accumulator<S>; M],
+        factor: f32,
+    ) -> [[[f32; 2]; M]; 2] {
+        // SAFETY: all lanes execute this.
+        let largest: [[f32; 2]; M] = core::array::from_fn(|m| unsafe { logits[m].row_max(rows[m].max) });
+        let mut offsets = largest.map(|rows| rows.map(|max| base(max) * factor));
+        let mut most = 0.0f32;
+        let mut m = 0;
+        while m < M {
+            most = most.max(offsets[m][0].abs()).max(offsets[m][1].abs());
+            m += 1;
+        }
+        // SAFETY: all lanes execute this.
+        if unsafe { warp::warp_vote_any(u32::MAX, most > LARGE) } {
+            // The rounded products are not accurate enough, so the maxima are subtracted first.
+            let mut m = 0;
+            while m < M {
+                logits[m].map_rows(|row, x| x - base(largest[m][row]));
+                offsets[m] = [0.0; 2];
+                m += 1;
+            }
+        }
+        let factors = core::array::from_fn(|m| {
+            let factors = [0, 1].map(|row: usize| rescale(rows[m].max[row], largest[m][row], factor));
+            let [a, b] = [0, 1].map(|row: usize| rows[m].sum[row] * factors[row]);
+            rows[m] = Self { max: largest[m], sum: [a, b] };
+            factors
+        });
+        [offsets, factors]
+    }
+
+    /// Returns the weights `2^(factor logit - offset)` of columns `16 * step` to `16 * step + 15` of `M` tiles of 16 rows, rounded,
+    /// as operands. Adds them to the sums.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn weigh<T: Element16, const M: usize, const S: usize>(
+        rows: &mut [Self; M],
+        logits: &[Accumulator<S>; M],
+        step: usize,
+        factor: f32,
+        offsets: &[[f32; 2]; M],
+    ) -> [[u32; 4]; M] {
+        let (mut weights, mut i) = ([[0; 4]; M], 0);
+        while i < 4 {
+            let mut m = 0;
+            while m < M {
+                let (row, at) = (i % 2, 8 * step + 2 * i);
+                let [a, b] = [logits[m].0[at], logits[m].0[at + 1]]
+                    .map(|x| ex2_approx_ftz(x.mul_add(factor, -offsets[m][row])));
+                rows[m].sum[row] += a + b;
+                weights[m][i] = T::pack([a, b]);
+                m += 1;
+            }
+            i += 1;
+        }
+        weights
     }
 
     /// Returns the largest logit and the sum of exponentials of each row.

@@ -1,4 +1,4 @@
-//! The rows and keys of a block of [`super::key_splits`], their copies to shared memory, and the keys that a row sees.
+//! The rows and keys of a block, and for [`super::key_splits`] their copies to shared memory and the keys that a row sees.
 
 use cuda_std::mem::{store_shared, u32x4};
 use cuda_std::mma::{FragmentC, ldmatrix};
@@ -38,6 +38,8 @@ pub const fn bytes_ahead(size: usize, warps: usize) -> usize {
 pub struct Part {
     /// The first row, of all heads' rows.
     pub row: u32,
+    /// The first row, of the rows of its head of K and V.
+    pub in_head: u32,
     /// The query, head and batch entry of the first row.
     pub at: Row,
     /// The number of rows.
@@ -55,31 +57,66 @@ pub struct Part {
 }
 
 impl Part {
-    /// Returns the calling block's part. The tiles of a head start with the last one, which sees the most keys.
+    /// Returns the calling block's part, one of `splits` of a tile of `ROWS` rows, in tiles of `KEYS` keys. The tiles of a head
+    /// start with the last one, which sees the most keys.
     ///
     /// # Safety
     /// The arguments are a kernel's.
     #[inline(always)]
-    pub unsafe fn new<T>(args: &AttentionArgs<T>) -> Self {
+    pub unsafe fn new<T, const ROWS: usize, const KEYS: usize>(args: &AttentionArgs<T>, splits: u32) -> Self {
         let rows = args.rows();
         let tiles = rows.div_ceil(ROWS as u32);
-        // SAFETY: there is a block, so there are splits and tiles. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(args.splits != 0 && tiles != 0) };
-        let (tile, split) = (thread::block_idx_x() / args.splits, thread::block_idx_x() % args.splits);
+        // SAFETY: there is a block, so there are splits, tiles and heads. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(splits != 0 && tiles != 0 && args.key_heads != 0) };
+        let (tile, split) = (thread::block_idx_x() / splits, thread::block_idx_x() % splits);
         let (head, tile) = (tile / tiles, tiles - 1 - tile % tiles);
-        let first_row = tile * ROWS as u32;
-        let count = (rows - first_row).min(ROWS as u32);
-        let row = head * rows + first_row;
-        let at = args.row(row);
+        let in_head = tile * ROWS as u32;
+        let count = (rows - in_head).min(ROWS as u32);
+        let (batch, key_head) = (head / args.key_heads, head % args.key_heads);
         // SAFETY: the batch entry is one of the arguments.
-        let keys = unsafe { args.keys_of(at.batch) };
-        let visible = keys.visible(args.row(row + count - 1).query);
+        let keys = unsafe { args.keys_of(batch) };
+        let at = Row { query: 0, head: 0, batch, key_head };
+        let part = Self {
+            row: head * rows + in_head,
+            in_head,
+            at,
+            rows: count,
+            keys,
+            visible: 0,
+            first: 0,
+            end: 0,
+            split,
+        };
+        let at = part.row_at(args, 0);
+        let visible = keys.visible(part.row_at(args, count - 1).query);
         let last = visible.div_ceil(KEYS as u32);
         let begin = (keys.hidden(at.query) / KEYS as u32).min(last);
-        let each = (last - begin).div_ceil(args.splits);
+        let each = (last - begin).div_ceil(splits);
         let first = (begin + split * each).min(last);
         let end = last.min(first + each);
-        Self { row, at, rows: count, keys, visible, first, end, split }
+        Self { at, visible, first, end, ..part }
+    }
+
+    /// Returns the query and the head of a row of the part.
+    #[inline(always)]
+    pub fn row_at<T>(&self, args: &AttentionArgs<T>, row: u32) -> Row {
+        let row = self.in_head + row;
+        // SAFETY: there is a row, so groups have heads. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(args.group != 0) };
+        let (query, of_group) = if args.group == 1 { (row, 0) } else { (row / args.group, row % args.group) };
+        Row { query, head: self.at.key_head * args.group + of_group, ..self.at }
+    }
+
+    /// Returns the start of a row of the part in Q or in the result, in elements.
+    #[inline(always)]
+    pub fn row_offset<T>(&self, args: &AttentionArgs<T>, strides: &Strides, row: u32) -> usize {
+        if args.group == 1 {
+            // Without a division, because every row needs it.
+            let first = strides.row(self.at.batch, self.in_head, self.at.key_head);
+            return first + row as usize * strides.length as usize;
+        }
+        let Row { query, head, batch, .. } = self.row_at(args, row);
+        strides.row(batch, query, head)
     }
 }
 
