@@ -73,7 +73,14 @@ fn build(package: &Path, files: &Path) -> bool {
     command.arg("--crate").arg(package).arg("--arch").arg(&archs).arg("--out").arg(files);
     // This package's target directory is locked. All projects of a user share what is built here.
     let shared = cache().map(|cache| cache.join("ferrowarp/kernels"));
-    command.env("CARGO_TARGET_DIR", shared.unwrap_or_else(|| files.with_file_name("builder")));
+    let usable = shared.as_deref().filter(|folder| is_writable(folder)).map(Path::to_owned);
+    if let (Some(folder), None) = (&shared, &usable) {
+        let folder = folder.display();
+        println!(
+            "cargo::warning={folder} cannot be written, so the kernels are built for this project alone"
+        );
+    }
+    command.env("CARGO_TARGET_DIR", usable.unwrap_or_else(|| files.with_file_name("builder")));
     let output = command.output().unwrap_or_else(|error| panic!("starting {command:?}: {error}"));
     if !output.status.success() {
         let log = String::from_utf8_lossy(&output.stderr);
@@ -82,6 +89,15 @@ fn build(package: &Path, files: &Path) -> bool {
         log.lines().filter(|line| !line.is_empty()).for_each(|line| println!("cargo::warning={line}"));
     }
     output.status.success()
+}
+
+/// Whether files can be made in the folder, which is created.
+fn is_writable(folder: &Path) -> bool {
+    let file = folder.join(format!(".writable-{}", std::process::id()));
+    let is_made = fs::create_dir_all(folder).and_then(|()| fs::File::create(&file)).is_ok();
+    // If it was not made, there is nothing to remove.
+    let _ = fs::remove_file(file);
+    is_made
 }
 
 /// The architectures of this machine's GPUs.

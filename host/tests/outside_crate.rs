@@ -227,7 +227,7 @@ fn kernels_are_built_for_the_gpus_that_nvidia_smi_lists() {
     // It writes one file, where it is told to.
     script(
         &at("cargo"),
-        "for last; do :; done\nmkdir -p \"$last\" && echo \"$@\" >\"$last/k.compute_75.ptx\"",
+        "for last; do :; done\nmkdir -p \"$last\" && echo \"$@\" in $CARGO_TARGET_DIR >\"$last/k.compute_75.ptx\"",
     );
     let nothing = |text: &str| (text.to_owned(), 0, None);
     for (said, status, archs) in [
@@ -254,6 +254,16 @@ fn kernels_are_built_for_the_gpus_that_nvidia_smi_lists() {
         if let Some(archs) = archs {
             let asked = std::fs::read_to_string(at("out/kernels/k.compute_75.ptx")).unwrap();
             assert!(asked.contains(&format!(" --arch {archs} ")), "{said}: {asked}");
+            // Caches where nobody can write are done without.
+            for (caches, used) in
+                [(at("caches"), at("caches/ferrowarp/kernels")), ("/proc".into(), at("out/builder"))]
+            {
+                let log = output(build.env("XDG_CACHE_HOME", &caches));
+                let asked = std::fs::read_to_string(at("out/kernels/k.compute_75.ptx")).unwrap();
+                assert!(asked.trim_end().ends_with(&format!(" in {}", used.display())), "{asked}");
+                let note = "warning=/proc/ferrowarp/kernels cannot be written, so the kernels are built for this project alone";
+                assert_eq!(log.contains(note), caches == Path::new("/proc"), "{log}");
+            }
         } else {
             assert_eq!(brought, "&[\n]\n", "{said}");
         }

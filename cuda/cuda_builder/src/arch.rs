@@ -170,9 +170,22 @@ impl NvvmArch {
         })
     }
 
-    /// The lowest PTX version that libNVVM writes for it, 86 for 8.6, so that old drivers can load it.
+    /// The lowest PTX version that libNVVM writes for it, 86 for 8.6. The builder lowers it to what the instructions need.
     pub fn ptx_version(self) -> u32 {
         self.row().3
+    }
+
+    /// The first PTX version with this architecture (PTX ISA, release notes).
+    pub(crate) fn oldest_ptx_version(self) -> u32 {
+        match self {
+            NvvmArch::Compute75 => 63,
+            NvvmArch::Compute80 => 70,
+            NvvmArch::Compute86 => 71,
+            NvvmArch::Compute87 => 74,
+            NvvmArch::Compute89 | NvvmArch::Compute90 => 78,
+            NvvmArch::Compute90a => 80,
+            _ => self.ptx_version(),
+        }
     }
 }
 

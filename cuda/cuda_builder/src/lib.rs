@@ -44,6 +44,7 @@ mod pipeline;
 mod process;
 mod progress;
 mod proof;
+mod ptx_version;
 pub mod ptxas;
 mod query;
 mod stack;

@@ -4,8 +4,18 @@ use std::ffi::{c_int, c_uint};
 
 use libloading::Library;
 
-/// The driver's library, in the order tried.
-const DRIVERS: [&str; 2] = ["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"];
+/// The driver's library, in the order tried. `cust::LIBRARIES` has more places.
+const DRIVERS: &[&str] = if cfg!(windows) {
+    &["nvcuda.dll"]
+} else {
+    &[
+        "libcuda.so.1",
+        "/usr/lib/wsl/lib/libcuda.so.1",
+        "/usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1",
+        "/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+        "/run/opengl-driver/lib/libcuda.so.1",
+    ]
+};
 /// The environment variable that names another library.
 const VARIABLE: &str = "FERROWARP_LIBCUDA";
 
@@ -42,7 +52,7 @@ pub(crate) fn capability() -> Result<u32, String> {
 
 fn driver() -> Result<Library, String> {
     let named = std::env::var_os(VARIABLE).filter(|name| !name.is_empty());
-    let names = named.map_or_else(|| DRIVERS.map(Into::into).to_vec(), |name| vec![name]);
+    let names = named.map_or_else(|| DRIVERS.iter().map(Into::into).collect(), |name| vec![name]);
     let mut refused = Vec::new();
     for name in names {
         // SAFETY: the initialisers of NVIDIA's driver only touch its own state.

@@ -48,7 +48,7 @@ fn both_back_ends_make_the_same_kernels_at_every_level() {
 fn options_reach_llvm() {
     let base = || builder("llvm-options").arch(NvvmArch::Compute80).backend(Backend::Llvm);
     let plain = text(base());
-    assert!(plain.contains("\n.version 8.6\n") && plain.contains(".target sm_80"));
+    assert!(plain.contains("\n.version 7.0\n") && plain.contains(".target sm_80"));
     assert!(plain.contains("div.rn.f32") && !plain.contains("div.approx") && !plain.contains(".loc"));
     let fast = text(base().fast_math());
     assert!(fast.contains("div.approx.ftz.f32") && !fast.contains("div.rn"));

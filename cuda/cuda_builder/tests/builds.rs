@@ -171,7 +171,7 @@ fn options_reach_libnvvm() {
     let text = |builder: CudaBuilder| std::fs::read_to_string(builder.build().unwrap()).unwrap();
     let base = || builder("nvvm-options").arch(NvvmArch::Compute80);
     let plain = text(base());
-    assert!(plain.contains("\n.version 8.6\n") && plain.contains(".target sm_80"));
+    assert!(plain.contains("\n.version 7.0\n") && plain.contains(".target sm_80"));
     assert!(plain.contains("div.rn.f32") && !plain.contains(".loc"));
     let fast = text(base().fast_div(true).ftz(true));
     assert!(fast.contains("div.full.ftz.f32") && !fast.contains("div.rn.f32"));

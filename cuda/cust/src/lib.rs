@@ -59,4 +59,4 @@ pub use cuda_std_macros::DeviceCopy;
 pub use exit::exit_at_once;
 pub use fork::is_forked;
 pub use init::{CudaApiVersion, CudaFlags, init, quick_init};
-pub use load::{Driver, LIBRARY_VARIABLE, LoadError, load};
+pub use load::{Driver, LIBRARIES, LIBRARY_VARIABLE, LoadError, load};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ferrowarp::device::{DeviceChoice, DeviceError, open};
+use ferrowarp::device::{Device, DeviceChoice, DeviceError, doctor, open};
 
 use super::{CHILD, PTX, child, error_of, fill_all, isolated, no_ptx};
 
@@ -85,10 +85,173 @@ fn ptx_that_the_driver_refuses() {
         assert!(error.contains("CUDA_ERROR_INVALID_PTX (218)"), "{error}");
         assert!(error.contains("ptxas application ptx input, line 5; error: syntax"), "{error}");
 
-        let error = error_for(&PTX.replace("8.6", "9.9"));
-        assert!(error.contains("PTX 9.9, too new for the driver, which supports CUDA 12.8"), "{error}");
+        // The driver is not asked: it would accept this text.
+        let error = error_for(&PTX.replace("8.6", "8.8"));
+        let says = "PTX 8.8, too new for the driver, which supports CUDA 12.8; update the driver to one for CUDA 12.9 or later";
+        assert!(error.contains(says) && error.contains("FERROWARP_ARCH=compute_80"), "{error}");
 
         let error = error_for(&PTX[..PTX.len() - 3]);
         assert!(error.contains("truncated"), "{error}");
+    });
+}
+
+/// Runs the test `name` in a process with these variables for the fake driver.
+fn with_driver(name: &str, variables: &[(&str, &str)], prepare: impl FnOnce(&Path), body: impl FnOnce()) {
+    if std::env::var_os(CHILD).is_some() {
+        return body();
+    }
+    let devices =
+        variables.iter().find(|(name, _)| *name == "FAKE_CUDA_DEVICES").map_or("1", |(_, value)| *value);
+    let output = child(&format!("versions::{name}"), None, devices, prepare, variables);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// PTX of `version` for each of these architectures.
+fn ptx_for(folder: &Path, version: &str, archs: &[u32]) {
+    for arch in archs {
+        let ptx = PTX.replace("8.6", version).replace("sm_90", &format!("sm_{arch}"));
+        std::fs::write(folder.join(format!("k.compute_{arch}.ptx")), ptx).unwrap();
+    }
+}
+
+#[test]
+fn a_driver_that_is_older_than_the_ptx() {
+    let old = [("FAKE_CUDA_VERSION", "12020")];
+    with_driver(
+        "a_driver_that_is_older_than_the_ptx",
+        &old,
+        |folder| ptx_for(folder, "8.3", &[90]),
+        || {
+            let error = error_of(open(DeviceChoice::Auto)).to_string();
+            let says = "k.compute_90.ptx failed: it is PTX 8.3, too new for the driver, which supports CUDA 12.2; update the driver \
+                    to one for CUDA 12.3 or later, rebuild the PTX with `cargo xtask build-ptx`";
+            assert!(error.contains(says), "{error}");
+        },
+    );
+}
+
+#[test]
+fn a_driver_as_old_as_the_ptx() {
+    let old = [("FAKE_CUDA_VERSION", "12030")];
+    with_driver(
+        "a_driver_as_old_as_the_ptx",
+        &old,
+        |folder| ptx_for(folder, "8.3", &[90]),
+        || {
+            assert!(open(DeviceChoice::Cuda).is_ok());
+        },
+    );
+}
+
+#[test]
+fn a_gpu_newer_than_any_ptx_takes_the_newest() {
+    let new = [("FAKE_CUDA_CAPABILITIES", "130")];
+    let name = "a_gpu_newer_than_any_ptx_takes_the_newest";
+    with_driver(
+        name,
+        &new,
+        |folder| ptx_for(folder, "8.6", &[75, 100]),
+        || {
+            let (device, line) = open(DeviceChoice::Auto).unwrap();
+            assert!(line.contains("compute capability 13.0"), "{line}");
+            assert!(device.limits().kernels.is_some(), "it is known to lack newer kernels");
+        },
+    );
+}
+
+#[test]
+fn a_gpu_older_than_7_5_is_refused() {
+    let old = [("FAKE_CUDA_CAPABILITIES", "61")];
+    with_driver(
+        "a_gpu_older_than_7_5_is_refused",
+        &old,
+        |folder| ptx_for(folder, "8.6", &[75]),
+        || {
+            let says = "no PTX for Fake GPU, which has compute capability 6.1: there is compute_75; 7.5 (Turing) is the oldest that \
+                    kernels can be built for, so use a newer GPU or the CPU";
+            assert_eq!(error_of(open(DeviceChoice::Cuda)).to_string(), says);
+            let (device, line) = open(DeviceChoice::Auto).unwrap();
+            assert!(!device.is_cuda() && line.ends_with(says), "{line}");
+        },
+    );
+}
+
+#[test]
+fn two_gpus_of_different_kinds_get_their_own_modules() {
+    let two = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITIES", "90,86")];
+    let name = "two_gpus_of_different_kinds_get_their_own_modules";
+    with_driver(
+        name,
+        &two,
+        |folder| ptx_for(folder, "7.8", &[80, 90]),
+        || {
+            let [first, second] = [0, 1].map(|ordinal| Device::cuda(ordinal).unwrap());
+            assert_eq!([first.limits().capability, second.limits().capability], [90, 86]);
+            assert!(first.limits().kernels.is_none() && second.limits().kernels.is_some());
+            for device in [first, second] {
+                let mut buffer = device.alloc_zeroed::<f32>(4).unwrap();
+                fill_all(&device, &mut buffer, 2.0).unwrap();
+                assert_eq!(buffer.to_vec().unwrap(), [2.0; 4]);
+            }
+        },
+    );
+}
+
+#[test]
+fn a_driver_that_does_not_start() {
+    let mismatch = [("FAKE_CUDA_INIT", "803")];
+    with_driver(
+        "a_driver_that_does_not_start",
+        &mismatch,
+        |folder| ptx_for(folder, "8.6", &[90]),
+        || {
+            let says = "starting the CUDA driver failed: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): system has unsupported display driver";
+            let error = error_of(open(DeviceChoice::Cuda)).to_string();
+            assert!(error.contains(says), "{error}");
+            let (device, line) = open(DeviceChoice::Auto).unwrap();
+            assert!(!device.is_cuda() && line.contains(says), "{line}");
+        },
+    );
+}
+
+#[test]
+fn the_doctor_reports_each_gpu() {
+    let two = [("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITIES", "90,61"), ("XDG_CACHE_HOME", "/proc")];
+    with_driver(
+        "the_doctor_reports_each_gpu",
+        &two,
+        |folder| ptx_for(folder, "7.8", &[75, 90]),
+        || {
+            let report = doctor();
+            let folder = std::env::var("FERROWARP_PTX").unwrap();
+            for line in [
+                "libfakecuda.so, for CUDA 12.8, ",
+                "\ngpu 0: Fake GPU, compute capability 9.0\ngpu 1: Fake GPU, compute capability 6.1\n",
+                &format!(
+                    "\nptx: 2 modules, 1 for compute_75 up to PTX 7.8, 1 for compute_90 up to PTX 7.8 in {folder}\n"
+                ),
+                "\ngpu 0 gets: 1 modules, 1 for compute_90 up to PTX 7.8; 0 of them with machine code\ngpu 0 opens: yes\n",
+                "\ngpu 1 opens: no\n",
+                "\ncache of build scripts: /proc/ferrowarp cannot be written, so each project builds its own kernels\n",
+                "\nmissing: no PTX for Fake GPU, which has compute capability 6.1",
+            ] {
+                assert!(report.contains(line), "{line}\n{report}");
+            }
+        },
+    );
+}
+
+#[test]
+fn the_doctor_says_what_is_missing() {
+    isolated("versions::the_doctor_says_what_is_missing", Some("/nowhere/libcuda.so.1"), "1", no_ptx, || {
+        let report = doctor();
+        assert!(
+            report.contains("\ndriver: none\nptx: none, which only a GPU needs (no PTX found in "),
+            "{report}"
+        );
+        assert!(
+            report.contains("\nmissing: loading the CUDA driver library /nowhere/libcuda.so.1 failed"),
+            "{report}"
+        );
     });
 }

@@ -13,15 +13,15 @@ use crate::diagnosis::Diagnosis;
 use crate::error::{self, CudaBuilderError};
 use crate::progress::FellBack;
 use crate::ptxas::{self, KernelResources};
-use crate::{fingerprint, process, proof, stack};
+use crate::{fingerprint, process, proof, ptx_version, stack};
 use cuda_ir::{Lowered, locations};
 
 /// Time limit of a tool for one kernel, to find the kernel on which it exceeds its limit.
 const FOR_ONE_KERNEL: Duration = Duration::from_secs(30);
 
 impl Session<'_> {
-    /// Puts a part's PTX and machine code into the cache, if missing. The PTX has an entry of its own, which builds without
-    /// machine code share.
+    /// Puts a part's PTX and machine code into the cache, if missing. The back end's PTX has an entry of its own, which
+    /// architectures share.
     ///
     /// Sources have the same `cfg`s for `alike` as for `arch`, so both have the same IR. If they may also share PTX, the
     /// part is compiled for `alike`.
@@ -52,30 +52,23 @@ impl Session<'_> {
         let shares = self.builder.compile_once && alike::may_share_ptx(alike, arch);
         let options = self.builder.codegen(if shares { alike } else { arch });
         let ptx_key = fingerprint::of_parts(&[text, &format!("{options:?}"), &self.compiler.id]);
-        let key = match &self.ptxas {
-            None if options.arch == arch => ptx_key.clone(),
-            ptxas => {
-                let ptxas = ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
-                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas, ptxas::SOURCE])
-            }
-        };
+        let ptxas = self.ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
+        let sources = [ptxas::SOURCE, ptx_version::SOURCE];
+        let key = fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas, sources[0], sources[1]]);
         let part = Part { is_specific: false, family: lowered.family.clone(), key, locations: Vec::new() };
         if let Some(made) = self.cached(&part.key, text.len()) {
             return Ok((part, made));
         }
-        let mut made = match self.cached(&ptx_key, text.len()) {
+        let made = match self.cached(&ptx_key, text.len()) {
             Some(made) => made,
             None => self.compile_anew(lowered, text, &options, &ptx_key)?,
         };
-        if part.key != ptx_key {
-            let ptx = alike::retarget(made.ptx, options.arch, arch)?;
-            let assemble = |ptxas: &PathBuf| self.assemble(ptxas, &ptx, arch, &part);
-            let what = error::named_kernels(&lowered.kernels);
-            let assembled =
-                self.watch.during(what, "ptxas", || self.ptxas.as_ref().map(assemble).transpose())?;
-            made = Made { ptx, assembled, fell_back: made.fell_back };
-            self.cache.put(&part.key, &made)?;
-        }
+        let ptx = ptx_version::lower(&alike::retarget(made.ptx, options.arch, arch)?, arch);
+        let assemble = |ptxas: &PathBuf| self.assemble(ptxas, &ptx, arch, &part);
+        let what = error::named_kernels(&lowered.kernels);
+        let assembled = self.watch.during(what, "ptxas", || self.ptxas.as_ref().map(assemble).transpose())?;
+        let made = Made { ptx, assembled, fell_back: made.fell_back };
+        self.cache.put(&part.key, &made)?;
         Ok((part, made))
     }
 

@@ -44,6 +44,7 @@ const CODES: &[(c_int, &CStr, &CStr)] = &[
     (718, c"CUDA_ERROR_INVALID_PC", c"invalid program counter"),
     (719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
     (721, c"CUDA_ERROR_TENSOR_MEMORY_LEAK", c"tensor memory not completely freed"),
+    (803, c"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", c"system has unsupported display driver / cuda driver combination"),
     (801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
     (810, c"CUDA_ERROR_MPS_CLIENT_TERMINATED", c"the remote procedural call between the MPS server and the MPS client failed"),
     (911, c"CUDA_ERROR_EXTERNAL_DEVICE", c"an async error has occurred in external entity outside of CUDA"),

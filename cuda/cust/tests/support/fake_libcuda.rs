@@ -1,9 +1,11 @@
 //! A CUDA driver with no GPU behind it, for tests: device memory is host memory, and the few kernels it knows
 //! by name run at once on the calling thread, unless a graph is captured.
 //!
-//! `FAKE_CUDA_DEVICES` says how many devices there are (1 if unset), `FAKE_CUDA_FAULTS` what goes wrong (see
-//! `fake_faults.rs`). With `FAKE_CUDA_IDLE=1` every kernel is known and does nothing. Compile with `rustc --crate-type
-//! cdylib`. Every pointer is trusted, as a driver trusts its caller's: a test that passes a wrong one dies here.
+//! `FAKE_CUDA_DEVICES` says how many devices there are (1 if unset), `FAKE_CUDA_CAPABILITIES` of which kinds, such as `90,86`.
+//! `FAKE_CUDA_VERSION` is the driver's version, such as 12040, `FAKE_CUDA_INIT` the answer of `cuInit`, and
+//! `FAKE_CUDA_FAULTS` what goes wrong (see `fake_faults.rs`). With `FAKE_CUDA_IDLE=1` every kernel is known and does
+//! nothing. Compile with `rustc --crate-type cdylib`. Every pointer is trusted, as a driver trusts its caller's: a test that
+//! passes a wrong one dies here.
 
 /// Declares functions of the driver, which return a code.
 macro_rules! driver {
@@ -58,11 +60,14 @@ driver! {
         if flags != 0 {
             return INVALID_VALUE;
         }
+        if let Ok(code) = std::env::var("FAKE_CUDA_INIT") {
+            return code.parse().unwrap();
+        }
         if devices() == 0 { NO_DEVICE } else { 0 }
     }
 
     fn cuDriverGetVersion(version: *mut c_int) {
-        *version = 12080;
+        *version = std::env::var("FAKE_CUDA_VERSION").map_or(12080, |version| version.parse().unwrap());
         0
     }
 
@@ -81,6 +86,14 @@ driver! {
         *text = description.as_ptr();
         0
     }
+}
+
+/// Of the device, such as 86; the last of the list holds for all after it.
+fn capability(device: c_int) -> c_int {
+    let list = std::env::var("FAKE_CUDA_CAPABILITIES").unwrap_or("90".to_owned());
+    let mut list = list.split(',').map(|one| one.parse().unwrap());
+    let last = list.clone().last().unwrap();
+    list.nth(device as usize).unwrap_or(last)
 }
 
 fn devices() -> c_int {
@@ -108,7 +121,7 @@ driver! {
         0
     }
 
-    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) {
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
         // Names and numbers of cuda.h, values of an H100.
         let answer = match attribute {
             1 | 2 | 3 => 1024,
@@ -121,8 +134,8 @@ driver! {
             37 => 5120,
             38 => 50 * 1024 * 1024,
             39 => 2048,
-            75 => 9,
-            76 => 0,
+            75 => capability(device) / 10,
+            76 => capability(device) % 10,
             83 | 89 => fake_memory::sharing(attribute),
             97 => 227 * 1024,
             _ => return INVALID_VALUE,

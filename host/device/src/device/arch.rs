@@ -56,6 +56,18 @@ fn newest(
     }
 }
 
+/// What to do for a GPU of this compute capability without a module.
+pub(super) fn how_to_serve(major: u32, minor: u32) -> String {
+    if (major, minor) < (7, 5) {
+        return "7.5 (Turing) is the oldest that kernels can be built for, so use a newer GPU or the CPU"
+            .to_owned();
+    }
+    format!(
+        "build it with `cargo xtask build-ptx --arch compute_{major}{minor}`, or `--arch all` for every GPU; in your own crate, \
+         add it to `.archs(..)` in the build script"
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

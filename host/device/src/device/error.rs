@@ -9,6 +9,7 @@ use cuda_std::tensor::TensorMapError;
 use cust::LoadError;
 use cust::error::CudaError;
 
+use super::arch::how_to_serve;
 use super::fault::KernelFault;
 use super::launches::{KernelNeeds, Launch};
 use super::placement::FreeMemory;
@@ -74,9 +75,8 @@ pub enum DeviceError {
     },
     /// None of the modules runs on the device.
     #[error(
-        "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; build it \
-         with `cargo xtask build-ptx --arch compute_{major}{minor}`, or `--arch all` for every GPU; in your own crate, \
-         add it to `.archs(..)` in the build script"
+        "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; {}",
+        how_to_serve(*major, *minor)
     )]
     NoModuleFor {
         /// The device.
@@ -118,8 +118,9 @@ pub enum DeviceError {
     },
     /// The PTX version is too new for the driver.
     #[error(
-        "loading {path} failed: it is PTX {ptx}, too new for the driver, which supports CUDA {driver}; update the \
-         driver, or build for an older one with `cargo xtask build-ptx`"
+        "loading {path} failed: it is PTX {ptx}, too new for the driver, which supports CUDA {driver}; update the driver to \
+         one for CUDA {needed} or later, rebuild the PTX with `cargo xtask build-ptx`, which declares no newer version than \
+         its instructions need, or use the code of an older GPU with FERROWARP_ARCH=compute_80"
     )]
     PtxTooNew {
         /// The file.
@@ -128,6 +129,8 @@ pub enum DeviceError {
         ptx: String,
         /// The newest CUDA version the driver supports.
         driver: String,
+        /// The CUDA version that has this PTX version.
+        needed: String,
     },
     /// The driver's compiler refused the PTX.
     #[error("loading {path} failed: {status}{log}; rebuild it with `cargo xtask build-ptx`")]

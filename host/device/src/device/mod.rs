@@ -18,6 +18,7 @@ mod arch;
 pub(crate) mod buffer;
 mod cpu;
 mod cuda;
+mod doctor;
 pub(crate) mod error;
 mod fault;
 mod graph;
@@ -50,6 +51,7 @@ mod unified;
 #[doc(hidden)]
 pub use arch::named_archs;
 pub use buffer::{Buffer, BufferView, BufferViewMut};
+pub use doctor::doctor;
 pub use error::DeviceError;
 pub use fault::{FaultKind, KernelFault};
 pub use graph::Graph;

@@ -62,6 +62,27 @@ impl FromStr for PtxTarget {
     }
 }
 
+/// The newest CUDA version in [`needed_cuda`].
+const NEWEST_CUDA: (u32, u32) = (13, 5);
+
+/// The CUDA version that introduced a PTX version (PTX ISA, "Release Notes"); `None` if it is newer than [`NEWEST_CUDA`].
+pub(super) fn needed_cuda((major, minor): (u32, u32)) -> Option<(u32, u32)> {
+    match (major, minor) {
+        (..7, _) => Some((10, 2)),
+        (7, _) => Some((11, minor)),
+        (8, ..=5) => Some((12, minor)),
+        (8, _) => Some((12, minor + 1)),
+        (9, _) if minor <= NEWEST_CUDA.1 => Some((13, minor)),
+        _ => None,
+    }
+}
+
+/// Whether a driver for the CUDA version `driver` does not read this PTX version. A driver newer than [`NEWEST_CUDA`] may read
+/// any.
+pub(super) fn is_too_new(version: (u32, u32), driver: (u32, u32)) -> bool {
+    needed_cuda(version).map_or(driver <= NEWEST_CUDA, |needed| needed > driver)
+}
+
 /// Reads the head of `ptx` and checks that its braces match.
 ///
 /// # Errors
@@ -159,6 +180,25 @@ mod tests {
         assert_eq!(header.version, (8, 6));
         assert_eq!(header.target, PtxTarget { architecture: 90, suffix: Some('a') });
         assert_eq!(header.target.to_string(), "compute_90a");
+    }
+
+    #[test]
+    fn drivers_read_the_ptx_of_their_release_and_before() {
+        for (ptx, driver, expected) in [
+            ((6, 3), (10, 2), false),
+            ((7, 8), (11, 8), false),
+            ((8, 0), (11, 8), true),
+            ((8, 5), (12, 6), false),
+            ((8, 6), (12, 6), true),
+            ((8, 7), (12, 8), false),
+            ((9, 0), (12, 9), true),
+            ((8, 6), (13, 0), false),
+            ((9, 9), (13, 0), true),
+            ((9, 9), (14, 0), false),
+        ] {
+            assert_eq!(is_too_new(ptx, driver), expected, "PTX {ptx:?} on CUDA {driver:?}");
+        }
+        assert_eq!((needed_cuda((8, 6)), needed_cuda((9, 9))), (Some((12, 7)), None));
     }
 
     #[test]

@@ -32,13 +32,13 @@ pub(in super::super) fn waits_for_each_launch() -> Result<bool, DeviceError> {
 /// A device before its context is created.
 pub(in super::super) struct Found {
     pub(super) device: Device,
-    pub(super) ordinal: u32,
+    pub ordinal: u32,
     /// Its name, and the architecture that `FERROWARP_ARCH` limits it to.
     pub name: String,
     pub major: u32,
     pub minor: u32,
     /// The compute capability whose code it uses: its own, or an older one that `FERROWARP_ARCH` names.
-    pub(super) code: (u32, u32),
+    pub code: (u32, u32),
 }
 
 /// Loads and initialises the driver and counts its devices.

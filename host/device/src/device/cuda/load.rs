@@ -15,6 +15,7 @@ use cust::sys;
 
 use super::super::error::DeviceError;
 use super::super::modules::PtxModule;
+use super::super::ptx_header;
 
 /// Bytes for the driver compiler's log.
 const LOG_BYTES: usize = 16 * 1024;
@@ -54,16 +55,17 @@ pub(super) fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Mod
         return Ok(loaded);
     }
     let path = module.path().to_owned();
+    let driver = driver_version();
+    if driver.is_some_and(|driver| ptx_header::is_too_new(module.version(), driver)) {
+        return Err(too_new(module, driver));
+    }
     let image = CString::new(module.text()?).map_err(|_| DeviceError::PtxDamaged {
         path: path.clone(),
         reason: "it holds a NUL byte".to_owned(),
     })?;
     let (loaded, log) = noted(&path, || load_image(image.as_bytes_with_nul()));
     loaded.map_err(|status| match status {
-        CudaError::UnsupportedPtxVersion => {
-            let (major, minor) = module.version();
-            DeviceError::PtxTooNew { path, ptx: format!("{major}.{minor}"), driver: driver_version() }
-        }
+        CudaError::UnsupportedPtxVersion => too_new(module, driver),
         status => DeviceError::ModuleLoad { path, status, log },
     })
 }
@@ -99,10 +101,22 @@ fn log_text(log: &[u8]) -> String {
     if text.is_empty() { String::new() } else { format!("; {text}") }
 }
 
-/// The newest CUDA version the driver supports, as `major.minor`.
-fn driver_version() -> String {
-    match CudaApiVersion::get() {
-        Ok(version) => format!("{}.{}", version.major(), version.minor()),
-        Err(_) => "of an unknown version".to_owned(),
+/// The newest CUDA version that the driver supports.
+pub(in super::super) fn driver_version() -> Option<(u32, u32)> {
+    let version = CudaApiVersion::get().ok()?;
+    Some((version.major().try_into().ok()?, version.minor().try_into().ok()?))
+}
+
+/// The error for PTX that the driver does not read.
+pub(in super::super) fn too_new(module: &PtxModule, driver: Option<(u32, u32)>) -> DeviceError {
+    let text = |version: Option<(u32, u32)>| {
+        version
+            .map_or_else(|| "of an unknown version".to_owned(), |(major, minor)| format!("{major}.{minor}"))
+    };
+    DeviceError::PtxTooNew {
+        path: module.path().to_owned(),
+        ptx: text(Some(module.version())),
+        driver: text(driver),
+        needed: text(ptx_header::needed_cuda(module.version())),
     }
 }
