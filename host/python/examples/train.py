@@ -139,20 +139,25 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--vocabulary", type=int, default=8192)
     parser.add_argument("--width", type=int, default=1024)
-    parser.add_argument("--layers", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--heads", type=int, default=16)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--eager", action="store_true", help="do not compile")
     parser.add_argument("--json")
     options = parser.parse_args()
     if options.device == "cpu":
         options.vocabulary, options.width, options.layers, options.heads = 64, 32, 1, 2
         options.batch, options.length, options.steps = 2, 16, 4
     data = text(1 << 16, options.vocabulary, options.device)
-    kinds = [False, True] if options.device == "cuda" else [False]
+    kinds = [False] if options.eager or options.device == "cpu" else [False, True]
     runs = {(ops.__name__.lower(), compiled): Run(ops, options, compiled) for compiled in kinds for ops in (Torch, Ferrowarp, Mixed)}
-    for step in range(options.steps):
+    for (name, compiled), run in runs.items():
+        start = time.perf_counter()
+        run.step(data)
+        print(f"{name}, {'compiled' if compiled else 'eager'}: the first step took {time.perf_counter() - start:.1f} s", flush=True)
+    for step in range(1, options.steps):
         # In turns, so that all have the same clock. The first steps compile and fill caches.
         for run in runs.values():
             run.step(data, is_timed=step >= 5 or options.device == "cpu")

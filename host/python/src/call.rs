@@ -1,5 +1,8 @@
 //! A call of an operator, whichever library it comes from.
 
+use std::ffi::c_void;
+use std::ptr;
+
 use ferrowarp::device::{Device, Stream};
 
 use crate::failure::Failure;
@@ -44,40 +47,46 @@ pub trait Memory {
 /// An operator's arguments, and where its results go.
 pub struct Call<'a> {
     pub operator: &'static Operator,
-    pub arguments: [Value; MOST_ARGUMENTS],
+    pub arguments: &'a [Value; MOST_ARGUMENTS],
     pub stream: &'a Stream,
     pub memory: &'a mut dyn Memory,
     /// The results that are wanted, at most the operator's.
     pub wanted: usize,
-    results: [Option<Operand>; MOST_RESULTS],
-    count: usize,
+    /// The results so far.
+    pub results: Handles,
 }
+
+/// The objects of the results, in order.
+pub type Handles = ([*mut c_void; MOST_RESULTS], usize);
 
 impl<'a> Call<'a> {
     pub fn new(
         operator: &'static Operator,
-        arguments: [Value; MOST_ARGUMENTS],
+        arguments: &'a [Value; MOST_ARGUMENTS],
         stream: &'a Stream,
         memory: &'a mut dyn Memory,
         wanted: usize,
     ) -> Self {
-        Self { operator, arguments, stream, memory, wanted, results: [None; MOST_RESULTS], count: 0 }
+        let results = ([ptr::null_mut(); MOST_RESULTS], 0);
+        Self { operator, arguments, stream, memory, wanted, results }
     }
 
     /// Checks where the tensors live, and runs the operator. Returns the results.
-    pub fn run(mut self) -> Result<impl Iterator<Item = Operand> + use<>, Failure> {
-        let tensors = || self.arguments.iter().filter_map(Value::tensor);
-        if let Some(first) = tensors().next()
-            && let Some(other) = tensors().find(|other| other.place != first.place)
+    pub fn run(mut self) -> Result<Handles, Failure> {
+        let mut tensors = self.arguments.iter().filter_map(Value::tensor);
+        if let Some(first) = tensors.next()
+            && let Some(other) = tensors.find(|other| other.place != first.place)
         {
-            return Err(Failure::of_value(format!(
+            let text = format!(
                 "the {} is on {} and the {} on {}; move one of them",
                 first.name, first.place, other.name, other.place
-            ))
-            .of(self.operator.title));
+            );
+            return Err(Failure::of_value(text).of(self.operator.title));
         }
-        (self.operator.run)(&mut self).map_err(|failure| failure.of(self.operator.title))?;
-        Ok(self.results.into_iter().flatten())
+        match (self.operator.run)(&mut self) {
+            Ok(()) => Ok(self.results),
+            Err(failure) => Err(failure.of(self.operator.title)),
+        }
     }
 
     pub fn device(&self) -> &'a Device {
@@ -108,9 +117,11 @@ impl<'a> Call<'a> {
 
     /// Memory for the next result.
     pub fn result(&mut self, like: &Operand, dtype: Dtype, shape: &[usize]) -> Result<Operand, Failure> {
-        let result = Operand { name: "output", ..self.memory.empty(like, dtype, shape)? };
-        self.results[self.count] = Some(result);
-        self.count += 1;
+        let mut result = self.memory.empty(like, dtype, shape)?;
+        result.name = "output";
+        let (handles, count) = &mut self.results;
+        handles[*count] = result.handle;
+        *count += 1;
         Ok(result)
     }
 
@@ -122,7 +133,7 @@ impl<'a> Call<'a> {
         dtype: Dtype,
         shape: &[usize],
     ) -> Result<Option<Operand>, Failure> {
-        if self.count == self.wanted {
+        if self.results.1 == self.wanted {
             return Ok(None);
         }
         let result = self.result(like, dtype, if is { shape } else { &[0] })?;

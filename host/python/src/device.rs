@@ -52,13 +52,13 @@ pub unsafe fn with_stream<R>(
         static LAST: RefCell<Option<(Place, *mut c_void, Stream)>> = const { RefCell::new(None) };
     }
     let known = LAST.take().filter(|(of, known, _)| (*of, *known) == (place, raw));
-    let (.., stream) = match known {
+    let last = match known {
         Some(known) => known,
         // SAFETY: the caller's contract. PyTorch orders the work.
         None => (place, raw, unsafe { Stream::borrow_raw(device(place)?, raw.cast()) }.map_err(of_device)?),
     };
-    let result = work(&stream);
-    LAST.set(Some((place, raw, stream)));
+    let result = work(&last.2);
+    LAST.set(Some(last));
     result
 }
 

@@ -94,8 +94,8 @@ pub fn call<'py>(
         // SAFETY: the CPU has no streams.
         unsafe {
             with_stream(Place::Cpu, ptr::null_mut(), |stream| {
-                let made = Call::new(operator, values, stream, &mut arrays, results).run()?;
-                Ok(made.map(|it| it.handle.addr()).collect::<Vec<usize>>())
+                let (made, count) = Call::new(operator, &values, stream, &mut arrays, results).run()?;
+                Ok(made[..count].iter().map(|handle| handle.addr()).collect::<Vec<usize>>())
             })
         }
     })?;

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use crate::call::{Call, Kind, MOST_ARGUMENTS, Memory, Value};
+use crate::call::{Call, Kind, MOST_ARGUMENTS, MOST_RESULTS, Memory, Value};
 use crate::device::with_stream;
 use crate::failure::Failure;
 use crate::operand::{Dtype, MOST_AXES, Operand, Place};
@@ -68,7 +68,6 @@ api! {
     sizes = "aoti_torch_get_sizes": fn(Handle, *mut *const i64) -> Status;
     strides = "aoti_torch_get_strides": fn(Handle, *mut *const i64) -> Status;
     dtype = "aoti_torch_get_dtype": fn(Handle, *mut i32) -> Status;
-    layout = "aoti_torch_get_layout": fn(Handle, *mut i32) -> Status;
     device_type = "aoti_torch_get_device_type": fn(Handle, *mut i32) -> Status;
     device_index = "aoti_torch_get_device_index": fn(Handle, *mut i32) -> Status;
     data = "aoti_torch_get_data_ptr": fn(Handle, *mut *mut c_void) -> Status;
@@ -169,12 +168,16 @@ fn succeeded(status: Status, what: &str) -> Result<(), String> {
 /// The tensors of a call, freed at its end.
 struct Tensors<'a> {
     api: &'a Api,
-    handles: Vec<Handle>,
+    handles: [Handle; MOST_TENSORS],
+    count: usize,
 }
+
+/// The most tensors of a call: arguments, their copies, results, and memory that is not returned.
+const MOST_TENSORS: usize = 2 * MOST_ARGUMENTS + MOST_RESULTS + 1;
 
 impl Drop for Tensors<'_> {
     fn drop(&mut self) {
-        for &handle in &self.handles {
+        for &handle in self.handles[..self.count].iter().filter(|handle| !handle.is_null()) {
             // SAFETY: each handle is owned, and freed once.
             unsafe { (self.api.free)(handle) };
         }
@@ -182,29 +185,29 @@ impl Drop for Tensors<'_> {
 }
 
 impl Tensors<'_> {
+    fn own(&mut self, handle: Handle) {
+        self.handles[self.count] = handle;
+        self.count += 1;
+    }
+
     /// Takes a tensor.
     ///
     /// # Safety
     /// The handle is a tensor's, and nothing else owns it.
     unsafe fn take(&mut self, handle: Handle, name: &'static str) -> Result<Operand, Failure> {
-        self.handles.push(handle);
+        self.own(handle);
         let api = self.api;
         let (mut dim, mut sizes, mut strides, mut data) = (0, ptr::null(), ptr::null(), ptr::null_mut());
-        let [mut dtype, mut layout, mut kind, mut index] = [0; 4];
-        // SAFETY: the handle is a tensor's, and the out parameters are valid. A tensor without strides fails.
+        let [mut dtype, mut kind, mut index] = [0; 3];
+        // SAFETY: the handle is a tensor's, and the out parameters are valid.
         let statuses = unsafe {
-            (api.layout)(handle, &mut layout)
-                | (api.dim)(handle, &mut dim)
+            (api.dim)(handle, &mut dim)
+                | (api.sizes)(handle, &mut sizes)
+                | (api.strides)(handle, &mut strides)
+                | (api.data)(handle, &mut data)
                 | (api.dtype)(handle, &mut dtype)
                 | (api.device_type)(handle, &mut kind)
                 | (api.device_index)(handle, &mut index)
-                | if layout == 0 {
-                    (api.sizes)(handle, &mut sizes)
-                        | (api.strides)(handle, &mut strides)
-                        | (api.data)(handle, &mut data)
-                } else {
-                    1
-                }
         };
         if statuses != 0 {
             return Err(Failure::of_type(format!("the {name} is not a plain tensor with strides")));
@@ -219,9 +222,10 @@ impl Tensors<'_> {
     }
 
     /// Gives a tensor to the caller.
-    fn give(&mut self, of: &Operand) -> Handle {
-        self.handles.retain(|&handle| handle != of.handle);
-        of.handle
+    fn give(&mut self, given: Handle) -> Handle {
+        let all = self.handles[..self.count].iter_mut();
+        all.filter(|handle| **handle == given).for_each(|handle| *handle = ptr::null_mut());
+        given
     }
 }
 
@@ -247,7 +251,7 @@ impl Memory for Tensors<'_> {
             let bytes = dense.elements().saturating_mul(dtype.bytes());
             return Err(Failure::other(format!("torch could not allocate {bytes} bytes on {}", like.place)));
         }
-        self.handles.push(handle);
+        self.own(handle);
         // SAFETY: the tensor was just made.
         unsafe { (api.data)(handle, &mut pointer) };
         Ok(Operand { pointer, handle, ..dense })
@@ -280,7 +284,7 @@ impl Drop for Guard<'_> {
 /// The stack has the operator's arguments as its schema says, which the callee owns, and room for the results.
 unsafe fn run(operator: &'static Operator, stack: *mut u64, results: usize) -> Result<(), Failure> {
     let api = API.get().expect("it is set before operators are added");
-    let mut tensors = Tensors { api, handles: Vec::with_capacity(MOST_ARGUMENTS) };
+    let mut tensors = Tensors { api, handles: [ptr::null_mut(); MOST_TENSORS], count: 0 };
     let mut arguments = [Value::Absent; MOST_ARGUMENTS];
     let mut refused = None;
     for (at, (kind, name, _)) in operator.schema.iter().enumerate() {
@@ -337,9 +341,9 @@ unsafe fn run(operator: &'static Operator, stack: *mut u64, results: usize) -> R
     // SAFETY: torch's streams live until the process ends. It orders all work on its tensors.
     unsafe {
         with_stream(place, stream, |stream| {
-            let made = Call::new(operator, arguments, stream, &mut tensors, results).run()?;
-            for (at, result) in made.enumerate() {
-                *stack.add(at) = tensors.give(&result) as u64;
+            let (made, count) = Call::new(operator, &arguments, stream, &mut tensors, results).run()?;
+            for (at, &handle) in made[..count].iter().enumerate() {
+                *stack.add(at) = tensors.give(handle) as u64;
             }
             Ok(())
         })

@@ -64,6 +64,17 @@ def run(name: str, tensors: int, *arguments: Any) -> Any:
         raise _exception(error) from None
 
 
+def run_one(name: str, tensor: Any) -> Any:
+    """Runs an operator whose other arguments have their default values."""
+    if not isinstance(tensor, Tensor):
+        return _run_numpy(name, 1, (tensor,))
+    full, plain = OPERATORS[name]
+    try:
+        return full(tensor) if tensor.requires_grad and _is_grad_enabled() else plain(tensor)
+    except RuntimeError as error:
+        raise _exception(error) from None
+
+
 def _exception(error: RuntimeError) -> Exception:
     """The exception that stands for torch's error, if it comes from an operator of ours."""
     ours = _native.last_error()

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 import numpy
 
 from . import _backend
-from ._backend import run
+from ._backend import run, run_one
 
 #: A torch.Tensor or a numpy.ndarray.
 Array = TypeVar("Array")
@@ -43,10 +43,10 @@ def softmax(input: Array, dim: int = -1, *, scale: float = 1.0, log: bool = Fals
         IndexError: There is no such axis.
         RuntimeError: The GPU failed or has no kernel.
     """
+    if scale == 1 and dim == -1 and not log and not zero_masked:
+        return run_one("softmax", input)
     if dim != -1:
         return _moved(softmax(_moved(input, dim, -1), scale=scale, log=log, zero_masked=zero_masked), -1, dim)
-    if scale == 1 and not log and not zero_masked:
-        return run("softmax", 1, input)
     return run("softmax", 1, input, scale, log, zero_masked)
 
 
@@ -245,7 +245,7 @@ def _reduce(input: Any, dim: int | Literal["rows"], kind: int) -> Any:
     of_rows = dim == "rows"
     if not of_rows and dim != -1:
         input = _moved(input, dim, -1)
-    return run("reduce", 1, input, kind, of_rows) if kind or of_rows else run("reduce", 1, input)
+    return run("reduce", 1, input, kind, of_rows) if kind or of_rows else run_one("reduce", input)
 
 
 def sum(input: Array, dim: int | Literal["rows"] = -1) -> Array:
@@ -275,9 +275,9 @@ def cumsum(input: Array, dim: int = -1) -> Array:
     """Returns the cumulative sums along an axis, in the input's shape and type."""
     if dim != -1:
         return _moved(cumsum(_moved(input, dim, -1)), -1, dim)
-    return run("cumulative_sum", 1, input)
+    return run_one("cumulative_sum", input)
 
 
 def transpose(input: Array) -> Array:
     """Returns the transpose of a matrix in new memory. Elements may have any type of 2 or 4 bytes."""
-    return run("transpose", 1, input)
+    return run_one("transpose", input)
