@@ -27,13 +27,11 @@
 mod memory;
 mod operations;
 
-use std::sync::OnceLock;
-
 use candle_core::{Result, Tensor};
 pub use ferrowarp::attention::Causal;
 pub use ferrowarp::{Attention, Softmax};
 
-use operations::{AttentionOp, CrossEntropyOp, RmsNormOp, SoftmaxOp};
+use operations::{AttentionOp, CrossEntropyOp, RmsNormOp, SoftmaxOp, saved};
 
 /// Returns the softmax along the last axis, or its logarithm for [`Softmax::log`], in the shape and type of `x`.
 ///
@@ -50,7 +48,7 @@ pub fn softmax(x: &Tensor, options: Softmax) -> Result<Tensor> {
 /// # Errors
 /// As for [`softmax`]; the weight does not fit; `epsilon` is negative or not finite.
 pub fn rms_norm(x: &Tensor, weight: &Tensor, epsilon: f32) -> Result<Tensor> {
-    x.apply_op2(weight, RmsNormOp { epsilon, rstd: OnceLock::new() })
+    x.apply_op2(weight, RmsNormOp { epsilon, rstd: saved(&[x, weight]) })
 }
 
 /// Returns the loss of each row as `f32`, of the shape of `logits` without the last axis: `ln(sum(exp(x))) - x[target]`. `targets` are
@@ -84,5 +82,5 @@ pub fn cross_entropy(logits: &Tensor, targets: &Tensor) -> Result<Tensor> {
 /// range; the device has no kernel for the head size, or failed. Gradients have the limits of
 /// [`Attention::backward`](ferrowarp::Attention::backward).
 pub fn attention(q: &Tensor, k: &Tensor, v: &Tensor, options: Attention<'static>) -> Result<Tensor> {
-    q.apply_op3(k, v, AttentionOp { options, log_sum_exp: OnceLock::new() })
+    q.apply_op3(k, v, AttentionOp { options, log_sum_exp: saved(&[q, k, v]) })
 }

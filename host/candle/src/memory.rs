@@ -105,7 +105,7 @@ pub(crate) struct Operand<'a> {
 }
 
 /// Memory that is in use, so that other streams of candle's wait for what is queued.
-type Used<'a> = Option<In<'a>>;
+pub(crate) type Used<'a> = Option<In<'a>>;
 #[cfg(feature = "cuda")]
 type In<'a> = SyncOnDrop<'a>;
 #[cfg(not(feature = "cuda"))]
@@ -227,6 +227,11 @@ impl<'a> Operand<'a> {
         self.view(queue, shape, dense_strides(shape))
     }
 
+    /// [`Self::output`] if it is wanted.
+    pub fn output_if<T: Number>(&self, is_wanted: bool, len: usize) -> Result<Option<Output<T>>> {
+        is_wanted.then(|| self.output(len)).transpose()
+    }
+
     /// New memory for `len` elements next to this tensor; zeros if the tensor has no elements, because no kernel writes then.
     pub fn output<T: Number>(&self, len: usize) -> Result<Output<T>> {
         match self.memory {
@@ -294,6 +299,21 @@ impl<T: Number> Output<T> {
     /// A tensor without a history.
     pub fn tensor(self, shape: impl Into<Shape>) -> Tensor {
         Tensor::from_storage(self.storage(), shape, candle_core::op::BackpropOp::none(), false)
+    }
+}
+
+/// The elements of an output that is not always wanted, in this shape.
+pub(crate) fn optional<'a, T: Number, const RANK: usize>(
+    output: &'a mut Option<Output<T>>,
+    queue: &'a Queue,
+    shape: [usize; RANK],
+) -> Result<(Option<TensorViewMut<'a, T>>, Used<'a>)>
+where
+    ferrowarp::Shape: From<[usize; RANK]>,
+{
+    match output {
+        Some(output) => output.view(queue, shape).map(|ViewMut { view, used }| (Some(view), used)),
+        None => Ok((None, None)),
     }
 }
 

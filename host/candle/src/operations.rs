@@ -12,7 +12,7 @@ use ferrowarp::norm::{self, Statistics};
 use ferrowarp::softmax::cross_entropy::{self, Class};
 use ferrowarp::{Attention, CrossEntropy, Element, Norm, Softmax, bf16, f16};
 
-use crate::memory::{Memory, Number, Operand, Output, View, ViewMut, ours};
+use crate::memory::{Memory, Number, Operand, Output, View, optional, ours};
 
 /// Runs generic code for the type of a tensor's elements.
 macro_rules! of_type {
@@ -123,10 +123,23 @@ impl SoftmaxOp {
     }
 }
 
+/// What the forward pass keeps for gradients, if there will be some. candle runs it once for each node of a graph.
+pub type Saved = Option<OnceLock<Tensor>>;
+
+/// An empty place if gradients of one of the tensors are wanted.
+pub fn saved(tensors: &[&Tensor]) -> Saved {
+    tensors.iter().any(|tensor| tensor.track_op()).then(OnceLock::new)
+}
+
+fn of_forward(saved: &Saved) -> Result<&Tensor> {
+    let kept = saved.as_ref().and_then(OnceLock::get);
+    kept.ok_or_else(|| ours("gradients need the forward pass first"))
+}
+
 pub struct RmsNormOp {
     pub epsilon: f32,
-    /// `1 / sqrt(mean(x^2) + epsilon)` of each row, from the forward pass: candle runs it once for each node of a graph.
-    pub rstd: OnceLock<Tensor>,
+    /// `1 / sqrt(mean(x^2) + epsilon)` of each row.
+    pub rstd: Saved,
 }
 
 impl RmsNormOp {
@@ -137,20 +150,23 @@ impl RmsNormOp {
 
     fn run<T: Element + Number>(&self, x: Operand<'_>, weight: Operand<'_>) -> Result<Output<T>> {
         let (queue, (shape, strides)) = (x.queue()?, rows(&x)?);
-        let (mut out, mut rstd) = (x.output(shape[0] * shape[1])?, x.output(shape[0])?);
+        let mut out = x.output(shape[0] * shape[1])?;
+        let mut rstd = x.output_if(self.rstd.is_some(), shape[0])?;
         {
             let (from, weight) = (x.view(&queue, shape, strides)?, weight.axes::<T, 1>(&queue, "weight")?);
-            let (to, to_rstd) = (out.view(&queue, shape)?, rstd.view(&queue, [shape[0]])?);
+            let (to, (to_rstd, _used)) = (out.view(&queue, shape)?, optional(&mut rstd, &queue, [shape[0]])?);
             let norm = Norm::rms().epsilon(self.epsilon).weight(weight.view);
-            let outputs = norm::Outputs::new(to.view).rstd(to_rstd.view);
+            let outputs = to_rstd.into_iter().fold(norm::Outputs::new(to.view), norm::Outputs::rstd);
             norm.run_into(&queue.stream, outputs, from.view).map_err(ours)?;
         }
-        self.rstd.get_or_init(|| rstd.tensor(shape[0]));
+        if let (Some(saved), Some(rstd)) = (&self.rstd, rstd) {
+            saved.get_or_init(|| rstd.tensor(shape[0]));
+        }
         Ok(out)
     }
 
     fn backward(&self, [x, weight]: [&Tensor; 2], _: &Tensor, dy: &Tensor) -> Result<[Option<Tensor>; 2]> {
-        let Some(rstd) = self.rstd.get() else { bail!("RMSNorm backward needs the forward pass first") };
+        let rstd = of_forward(&self.rstd)?;
         let is_learnt = weight.track_op();
         Operand::with(
             [x, weight, rstd, dy],
@@ -165,17 +181,14 @@ impl RmsNormOp {
     ) -> Result<[Option<Tensor>; 2]> {
         let (queue, (shape @ [count, cols], strides)) = (x.queue()?, rows(&x)?);
         let mut dx = x.output(count * cols)?;
-        let mut d_weight = if is_learnt { Some(x.output(cols)?) } else { None };
+        let mut d_weight = x.output_if(is_learnt, cols)?;
         {
             let (from, weight) = (x.view(&queue, shape, strides)?, weight.axes::<T, 1>(&queue, "weight")?);
             let (rstd, dy) = (rstd.dense(&queue, [count])?, dy.dense(&queue, shape)?);
-            let (to, to_weight) =
-                (dx.view(&queue, shape)?, d_weight.as_mut().map(|it| it.view(&queue, [cols])));
+            let (to, (to_weight, _used)) =
+                (dx.view(&queue, shape)?, optional(&mut d_weight, &queue, [cols])?);
             let outputs = norm::GradientOutputs::new(to.view);
-            let (outputs, _used) = match to_weight.transpose()? {
-                Some(ViewMut { view, used }) => (outputs.weight(view), used),
-                None => (outputs, None),
-            };
+            let outputs = to_weight.into_iter().fold(outputs, norm::GradientOutputs::weight);
             let norm = Norm::rms().epsilon(self.epsilon).weight(weight.view);
             let statistics = Statistics::rms(rstd.view);
             norm.backward_into(&queue.stream, outputs, dy.view, from.view, statistics).map_err(ours)?;
@@ -233,7 +246,7 @@ fn run_entropy<T: Element + Number, C: Class + Number>(
         )
     }
     let mut losses = logits.output(count)?;
-    let mut gradient = if dy.is_some() { Some(logits.output::<T>(count * cols)?) } else { None };
+    let mut gradient = logits.output_if::<T>(dy.is_some(), count * cols)?;
     {
         let (from, classes) = (logits.view(&queue, shape, strides)?, targets.dense::<C, 1>(&queue, [count])?);
         let dy = dy.as_ref().map(|dy| dy.dense(&queue, [count])).transpose()?;
@@ -241,12 +254,10 @@ fn run_entropy<T: Element + Number, C: Class + Number>(
             Some(View { view, used }) => (CrossEntropy::new().row_gradients(view), used),
             None => (CrossEntropy::new(), None),
         };
-        let to = losses.view(&queue, [count])?;
+        let (to, (to_gradient, _written)) =
+            (losses.view(&queue, [count])?, optional(&mut gradient, &queue, shape)?);
         let outputs = cross_entropy::Outputs::new(to.view);
-        let (outputs, _written) = match gradient.as_mut().map(|it| it.view(&queue, shape)).transpose()? {
-            Some(ViewMut { view, used }) => (outputs.gradient(view), used),
-            None => (outputs, None),
-        };
+        let outputs = to_gradient.into_iter().fold(outputs, cross_entropy::Outputs::gradient);
         entropy.run_into(&queue.stream, outputs, from.view, classes.view).map_err(ours)?;
     }
     Ok((losses, gradient.map(|it| it.tensor(dims))))
@@ -254,8 +265,8 @@ fn run_entropy<T: Element + Number, C: Class + Number>(
 
 pub struct AttentionOp {
     pub options: Attention<'static>,
-    /// `[batch, heads, queries]`, from the forward pass.
-    pub log_sum_exp: OnceLock<Tensor>,
+    /// `[batch, heads, queries]`.
+    pub log_sum_exp: Saved,
 }
 
 impl AttentionOp {
@@ -269,22 +280,24 @@ impl AttentionOp {
         let [batch, queries, heads, size] = shape;
         let of_lse = [batch, heads, queries];
         let mut out = q.output(batch * queries * heads * size)?;
-        let mut log_sum_exp = q.output(batch * heads * queries)?;
+        let mut log_sum_exp = q.output_if(self.log_sum_exp.is_some(), batch * heads * queries)?;
         {
             let (q, k) = (q.axes::<T, 4>(&queue, "query tensor")?, k.axes::<T, 4>(&queue, "key tensor")?);
             let v = v.axes::<T, 4>(&queue, "value tensor")?;
-            let (to, to_lse) = (out.view(&queue, shape)?, log_sum_exp.view(&queue, of_lse)?);
-            let outputs = attention::Outputs::new(to.view).log_sum_exp(to_lse.view);
+            let (to, (to_lse, _used)) =
+                (out.view(&queue, shape)?, optional(&mut log_sum_exp, &queue, of_lse)?);
+            let outputs = attention::Outputs::new(to.view);
+            let outputs = to_lse.into_iter().fold(outputs, attention::Outputs::log_sum_exp);
             self.options.run_into(&queue.stream, outputs, q.view, k.view, v.view).map_err(ours)?;
         }
-        self.log_sum_exp.get_or_init(|| log_sum_exp.tensor(&of_lse));
+        if let (Some(saved), Some(log_sum_exp)) = (&self.log_sum_exp, log_sum_exp) {
+            saved.get_or_init(|| log_sum_exp.tensor(&of_lse));
+        }
         Ok(out)
     }
 
     fn backward(&self, [q, k, v]: [&Tensor; 3], out: &Tensor, d_out: &Tensor) -> Result<[Option<Tensor>; 3]> {
-        let Some(lse) = self.log_sum_exp.get() else {
-            bail!("attention backward needs the forward pass first")
-        };
+        let lse = of_forward(&self.log_sum_exp)?;
         Operand::with(
             [q, k, v, out, lse, d_out],
             |all| of_type!("the queries", all[0], [F16: f16, BF16: bf16], T => self.gradients::<T>(all)),
