@@ -2,6 +2,7 @@
 
 use anyhow::{Context, ensure};
 
+use crate::difference::{Difference, What};
 pub use crate::place::Place;
 use crate::record;
 
@@ -16,6 +17,14 @@ pub struct Case {
     pub input: Vec<u8>,
     /// The expected output bytes.
     pub output: Vec<u8>,
+}
+
+impl Case {
+    /// The difference of this case.
+    pub fn differs(&self, what: What) -> Difference {
+        let Case { kernel, number, input, .. } = self;
+        Difference { kernel: kernel.clone(), number: *number, input_len: input.len(), what }
+    }
 }
 
 /// The value of output bytes before a kernel runs, and of memory that may hold leftovers of other kernels.
@@ -48,15 +57,6 @@ fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(piece)
 }
 
-/// A digest of an output that is too large to store: FNV-1a, over words.
-pub fn digest(output: &[u8]) -> u64 {
-    output.chunks(8).fold(0xcbf2_9ce4_8422_2325, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
-    })
-}
-
 /// Writes cases for [`read`].
 pub fn write(cases: &[Case]) -> Vec<u8> {
     let mut all = Vec::new();
@@ -64,11 +64,6 @@ pub fn write(cases: &[Case]) -> Vec<u8> {
         record::write(&mut all, &case.kernel, case.number, &case.input, &case.output);
     }
     all
-}
-
-/// The cases of each kernel, in file order.
-pub fn by_kernel(cases: &[Case]) -> Vec<&[Case]> {
-    cases.chunk_by(|a, b| a.kernel == b.kernel).collect()
 }
 
 /// Several cases as arguments of a launch: places, inputs, and soiled outputs.
@@ -83,7 +78,7 @@ pub struct Packed {
 }
 
 /// Concatenates the cases of one launch.
-pub fn pack(cases: &[Case]) -> Packed {
+pub fn pack<'a>(cases: impl IntoIterator<Item = &'a Case>) -> Packed {
     let mut packed = Packed { places: Vec::new(), inputs: Vec::new(), outputs: Vec::new() };
     for case in cases {
         packed.places.push(Place {
@@ -113,7 +108,6 @@ mod tests {
         let first = Case { kernel: "a".to_owned(), number: 7, input: vec![1, 2], output: Vec::new() };
         assert_eq!((cases.len(), &cases[0]), (3, &first));
         assert_eq!(write(&cases), bytes);
-        assert_eq!(by_kernel(&cases).iter().map(|cases| cases.len()).collect::<Vec<_>>(), [2, 1]);
         let packed = pack(&cases);
         assert_eq!((packed.inputs, packed.outputs), (vec![1, 2, 4], vec![SOILED; 3]));
         assert_eq!(

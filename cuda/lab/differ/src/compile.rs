@@ -1,10 +1,12 @@
 //! Compiles a kernel crate to PTX with [`cuda_builder`].
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use cuda_builder::{Backend, CudaBuilder, NvvmArch};
+use cuda_builder::{Backend, BuiltModule, CudaBuilder, NvvmArch};
 
+use crate::cases::Case;
 use crate::planted::Planted;
 
 /// The settings of a compilation.
@@ -18,7 +20,7 @@ pub struct Settings {
     pub arch: NvvmArch,
     /// The planted error, if any.
     pub planted: Option<Planted>,
-    /// The path for PTX and digests of more inputs, without an extension, if they are packed for a GPU.
+    /// The beginning of the paths of PTX and of cases with more inputs, if they are packed for a GPU.
     pub packed: Option<PathBuf>,
     /// The builder's folder, if not the default one. The builder compiles one module at a time there.
     pub work: Option<PathBuf>,
@@ -35,20 +37,95 @@ impl Settings {
     }
 }
 
+/// The arguments of commands that compile.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Compiler {
+    /// What compiles for the device
+    #[arg(long, value_delimiter = ',', default_values_t = [Backend::Nvvm, Backend::Llvm])]
+    pub backend: Vec<Backend>,
+    /// How much it optimises, 0 to 3
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub opt_level: u8,
+    /// For which architecture
+    #[arg(long, default_value = "compute_90")]
+    pub arch: NvvmArch,
+    /// Folder of what is made [default: target/differ]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+}
+
+impl Compiler {
+    /// The folder of what is made.
+    ///
+    /// # Errors
+    /// The current folder is not known.
+    pub fn work(&self) -> anyhow::Result<PathBuf> {
+        let work = self.work.clone().unwrap_or_else(|| workspace().join("target/differ"));
+        std::path::absolute(&work).with_context(|| format!("the folder {}", work.display()))
+    }
+
+    /// The same with a folder for the PTX.
+    pub fn settings(&self, out: PathBuf) -> Settings {
+        let Compiler { backend, opt_level, arch, .. } = self;
+        Settings { backends: backend.clone(), arch: *arch, ..Settings::new(*opt_level, out) }
+    }
+}
+
+/// The root of this crate's workspace.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).unwrap_or(Path::new("."))
+}
+
+/// A part of a crate's PTX, which every compiler handles alone: the kernels of one Rust module, and what they need.
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The name of that Rust module.
+    pub name: String,
+    /// Its PTX.
+    pub ptx: String,
+}
+
+impl Module {
+    /// The names of its kernels.
+    pub fn kernels(&self) -> BTreeSet<&str> {
+        let entries = self.ptx.split(".entry ").skip(1);
+        entries
+            .map(|rest| rest.split(|c: char| c == '(' || c.is_whitespace()).next().unwrap_or(rest))
+            .collect()
+    }
+
+    /// Reads a file of PTX.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(path: &Path) -> anyhow::Result<Module> {
+        let ptx = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Module { name: path.display().to_string(), ptx })
+    }
+
+    /// The cases of its kernels.
+    pub fn cases<'a>(&self, all: &'a [Case]) -> Vec<&'a Case> {
+        let kernels = self.kernels();
+        all.iter().filter(|case| kernels.contains(case.kernel.as_str())).collect()
+    }
+}
+
 /// Compiles a kernel crate to PTX with one back end, with more arguments for cargo.
 ///
 /// # Errors
 /// The builder's errors.
-pub fn ptx(
+pub fn modules(
     crate_folder: &Path,
     backend: Backend,
     settings: &Settings,
     arguments: &[String],
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Vec<Module>> {
     let mut builder = CudaBuilder::new(crate_folder)
         .backend(backend)
         .opt_level(settings.opt_level)
         .arch(settings.arch)
+        // A compiler that crashes or is slow for one part does not affect the others.
+        .split(true)
         // The host fuses nothing, and has no libdevice.
         .fma_contraction(false)
         .override_libm(false)
@@ -63,12 +140,14 @@ pub fn ptx(
         builder = builder.edit_ir(edit);
     }
     let built = builder.build_all()?;
-    let (times, path) = (built.times, built.modules.into_iter().map(|module| module.path).next());
+    let times = built.times;
     eprintln!("rustc {:.1?}, edits {:.1?}, {backend} {:.1?}", times.rustc, times.edits, times.backend);
-    let path = path.context("the builder made no module")?;
-    let ptx = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    Ok(match settings.planted {
-        Some(planted) => planted.in_ptx(ptx),
-        None => ptx,
-    })
+    let read = |module: BuiltModule| {
+        let Module { mut ptx, .. } = Module::read(&module.path)?;
+        if let Some(planted) = settings.planted {
+            ptx = planted.in_ptx(ptx);
+        }
+        Ok(Module { name: module.family, ptx })
+    };
+    built.modules.into_iter().map(read).collect()
 }

@@ -2,14 +2,13 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, ensure};
 use cuda_builder::Backend;
-use ptx_emulator::PtxModule;
 
 use crate::cases::{self, Case};
-use crate::compile::{self, Settings};
+use crate::compile::{self, Module, Settings, workspace};
 use crate::difference::Difference;
 use crate::emulate;
 
@@ -52,7 +51,32 @@ pub struct Outcome {
 ///
 /// # Errors
 /// There is no crate of that name, or they cannot be compiled or run.
-pub fn compare(workspace: &Path, crates: &[String], settings: &Settings) -> anyhow::Result<Vec<Outcome>> {
+pub fn compare(crates: &[String], settings: &Settings) -> anyhow::Result<Vec<Outcome>> {
+    let cases = native(crates, &settings.out)?;
+    let on_device = |&backend: &Backend| {
+        let mut differences = Vec::new();
+        for module in modules(crates, backend, settings)? {
+            differences.extend(emulate::compare(&module, &cases, MOST_STEPS)?);
+        }
+        Ok(Outcome { backend, cases: cases.len(), differences })
+    };
+    settings.backends.iter().map(on_device).collect()
+}
+
+/// Compiles the crates for the device.
+///
+/// # Errors
+/// The builder's errors.
+pub fn modules(crates: &[String], backend: Backend, settings: &Settings) -> anyhow::Result<Vec<Module>> {
+    let arguments = ["--features".to_owned(), crates.join(",")];
+    compile::modules(&workspace().join("differ/crates"), backend, settings, &arguments)
+}
+
+/// The cases, with the crates' native results. `folder` is for the native program's output.
+///
+/// # Errors
+/// There is no crate of that name, or the native program cannot be compiled, or fails.
+pub fn native(crates: &[String], folder: &Path) -> anyhow::Result<Vec<Case>> {
     for name in crates {
         ensure!(
             CRATES.contains(&name.as_str()),
@@ -60,54 +84,20 @@ pub fn compare(workspace: &Path, crates: &[String], settings: &Settings) -> anyh
             CRATES.join(", ")
         );
     }
-    let cases = native(workspace, crates, &settings.out)?;
-    settings.backends.iter().map(|&backend| on_device(workspace, crates, backend, settings, &cases)).collect()
-}
-
-fn on_device(
-    workspace: &Path,
-    crates: &[String],
-    backend: Backend,
-    settings: &Settings,
-    cases: &[Case],
-) -> anyhow::Result<Outcome> {
-    let arguments = ["--features".to_owned(), crates.join(",")];
-    let ptx = compile::ptx(&workspace.join("differ/crates"), backend, settings, &arguments)?;
-    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {backend}"))?;
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let differences = emulate::compare(Arc::new(module), cases, cores, MOST_STEPS);
-    Ok(Outcome { backend, cases: cases.len(), differences })
-}
-
-/// The cases, with the crates' native results.
-///
-/// # Errors
-/// The native program cannot be compiled, or fails.
-pub fn native(workspace: &Path, crates: &[String], folder: &Path) -> anyhow::Result<Vec<Case>> {
     let out = folder.join("crates.cases");
-    native_into(workspace, crates, &out)?;
-    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
-    cases::read(&bytes)
-}
-
-/// Writes the same to a file.
-///
-/// # Errors
-/// The native program cannot be compiled, or fails.
-pub fn native_into(workspace: &Path, crates: &[String], out: &Path) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut run = Command::new(cargo);
     run.args(["run", "--quiet", "--package", "differ-crates", "--bin", "differ-native-crates"]);
     run.args(["--features", &crates.join(",")]).arg("--");
-    let folder = out.parent().context("a file without a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     // Programs with other features have the same path, so that another thread must not build one before this one has run.
     static PROGRAM: Mutex<()> = Mutex::new(());
     let _program = PROGRAM.lock().unwrap_or_else(PoisonError::into_inner);
-    let output = run.arg(out).current_dir(workspace).output().context("starting cargo")?;
+    let output = run.arg(&out).current_dir(workspace()).output().context("starting cargo")?;
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the crates cannot be run natively: {log}");
-    Ok(())
+    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
+    cases::read(&bytes)
 }
 
 #[cfg(test)]

@@ -1,45 +1,35 @@
 //! Runs cases on the emulator, one launch each.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
+use anyhow::Context;
 use cuda_std::launch::LaunchConfig;
-use ptx_emulator::{Emulator, EmulatorError, PtxModule};
+use ptx_emulator::{Emulator, PtxModule};
+use rayon::prelude::*;
 
 use crate::cases::{self, Case};
+use crate::compile::Module;
 use crate::difference::{Difference, What};
 
-/// Runs all cases, `threads` at a time, and returns those that differ, in order. A case of more than `most_steps`
-/// instructions counts as endless.
-pub fn compare(module: Arc<PtxModule>, cases: &[Case], threads: usize, most_steps: u64) -> Vec<Difference> {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                let mut emulator = Emulator::new(Arc::clone(&module)).with_max_steps(most_steps);
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(index) else { return };
-                    if let Some(what) = run(&mut emulator, case) {
-                        found.lock().unwrap_or_else(PoisonError::into_inner).push((index, what));
-                    }
-                }
-            });
-        }
-    });
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(index, _)| *index);
-    let difference = |(index, what): (usize, What)| {
-        let Case { kernel, number, input, .. } = &cases[index];
-        Difference { kernel: kernel.clone(), number: *number, input_len: input.len(), what }
-    };
-    found.into_iter().map(difference).collect()
+/// Runs those of the cases whose kernels are in the module, and returns those that differ, in order. A case of more than
+/// `most_steps` instructions counts as endless.
+///
+/// # Errors
+/// The emulator does not know an instruction of the module.
+pub fn compare(module: &Module, cases: &[Case], most_steps: u64) -> anyhow::Result<Vec<Difference>> {
+    let parsed = PtxModule::parse(&module.ptx).with_context(|| format!("the PTX of {}", module.name))?;
+    let parsed = Arc::new(parsed);
+    let emulator = || Emulator::new(Arc::clone(&parsed)).with_max_steps(most_steps);
+    let cases = module.cases(cases).into_par_iter();
+    Ok(cases
+        .map_init(emulator, |emulator, case| Some(case.differs(run(emulator, case)?)))
+        .flatten()
+        .collect())
 }
 
 /// The difference of one case, if any.
 fn run(emulator: &mut Emulator, case: &Case) -> Option<What> {
-    let mut packed = cases::pack(core::slice::from_ref(case));
+    let mut packed = cases::pack([case]);
     let address = |pointer: usize| (pointer as u64).to_le_bytes();
     let places = address(packed.places.as_mut_ptr().expose_provenance());
     let inputs = address(packed.inputs.as_mut_ptr().expose_provenance());
@@ -55,7 +45,6 @@ fn run(emulator: &mut Emulator, case: &Case) -> Option<What> {
     };
     emulator.take_back();
     match result {
-        Err(EmulatorError::Fault(fault)) => Some(What::Fault(fault.to_string())),
         Err(error) => Some(What::Fault(error.to_string())),
         Ok(()) => Difference::of_outputs(&case.output, &packed.outputs)
             .or_else(|| emulator.undefined_in(&packed.outputs).map(|byte| What::Undefined(byte.to_string()))),

@@ -1,14 +1,17 @@
 //! `differ`: see `differ --help`, and `cargo lab differ`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use clap::{Args, Parser, Subcommand};
-use cuda_builder::{Backend, NvvmArch};
-use differ::compile::Settings;
+use cuda_builder::Backend;
+use differ::compile::{Compiler, Settings, workspace};
 use differ::crates::{self, CRATES};
+use differ::gpu::pack::Pack;
+use differ::gpu::run::{Run, record};
+use differ::gpu::work::Work;
 use differ::planted::Planted;
 use differ::planted::search::{self, Shown};
 use differ::programs::folder::Folder;
@@ -32,25 +35,34 @@ enum Command {
     Crates(Crates),
     /// Plant wrong edits of the LLVM IR, each kind of which must be found
     Planted(PlantedEdits),
+    /// Compare crates and random programs on a machine with a GPU and without Rust
+    #[command(subcommand)]
+    Gpu(Gpu),
     /// Compare the programs of a folder
     #[command(hide = true)]
     Judge(Judge),
 }
 
+#[derive(Subcommand)]
+enum Gpu {
+    /// Fill a folder with cases and PTX
+    Pack(Pack),
+    /// Run such a folder on GPU 0
+    Run(Run),
+    /// Write what a run gave to docs/results
+    Record {
+        /// The output of `run --json`
+        file: PathBuf,
+    },
+    /// Run modules of PTX
+    #[command(hide = true)]
+    Work(Work),
+}
+
 #[derive(Args)]
 struct Common {
-    /// What compiles for the device
-    #[arg(long, value_delimiter = ',', default_values_t = [Backend::Nvvm, Backend::Llvm])]
-    backend: Vec<Backend>,
-    /// How much it optimises, 0 to 3
-    #[arg(long, default_value_t = 3)]
-    opt_level: u8,
-    /// For which architecture
-    #[arg(long, default_value = "compute_90")]
-    arch: NvvmArch,
-    /// Folder of what is made [default: target/differ]
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
+    #[command(flatten)]
+    compiler: Compiler,
     /// Write what came out as JSON
     #[arg(long, value_name = "FILE.json")]
     json: Option<PathBuf>,
@@ -109,7 +121,7 @@ struct Judge {
     /// The folder
     folder: PathBuf,
     #[command(flatten)]
-    common: Common,
+    compiler: Compiler,
     /// A wrong edit to plant
     #[arg(long)]
     plant: Option<Planted>,
@@ -126,6 +138,10 @@ fn main() -> ExitCode {
         Command::Programs(command) => command.run(),
         Command::Crates(command) => command.run(),
         Command::Planted(command) => command.run(),
+        Command::Gpu(Gpu::Pack(command)) => command.run().map(|()| ExitCode::SUCCESS),
+        Command::Gpu(Gpu::Run(command)) => command.run().map(code),
+        Command::Gpu(Gpu::Record { file }) => record(&file).map(code),
+        Command::Gpu(Gpu::Work(command)) => command.run().map(|()| ExitCode::SUCCESS),
         Command::Judge(command) => command.run(),
     };
     match result {
@@ -137,31 +153,12 @@ fn main() -> ExitCode {
     }
 }
 
+/// The exit code of a comparison.
+fn code(is_equal: bool) -> ExitCode {
+    if is_equal { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 impl Common {
-    fn work(&self) -> anyhow::Result<PathBuf> {
-        let work = self.work.clone().unwrap_or_else(|| workspace().join("target/differ"));
-        std::path::absolute(&work).with_context(|| format!("the folder {}", work.display()))
-    }
-
-    fn settings(&self, work: Option<PathBuf>, out: PathBuf) -> Settings {
-        let Common { backend, opt_level, arch, .. } = self;
-        Settings { backends: backend.clone(), arch: *arch, work, ..Settings::new(*opt_level, out) }
-    }
-
-    fn hunt(&self, jobs: Option<usize>) -> anyhow::Result<Hunt> {
-        ensure!(self.opt_level <= 3, "--opt-level {}: expected 0 to 3", self.opt_level);
-        let work = self.work()?;
-        std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
-        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-        Ok(Hunt {
-            settings: self.settings(None, work.join("ptx")),
-            work,
-            workspace: workspace().to_owned(),
-            jobs: jobs.unwrap_or(cores).max(1),
-            judge: std::env::current_exe().context("finding this program")?,
-        })
-    }
-
     /// Where this runs, if it is to be written. The results are for the current sources, even if they change meanwhile.
     fn origin(&self) -> anyhow::Result<Option<Origin>> {
         self.write.then(Origin::now).transpose()
@@ -179,15 +176,10 @@ impl Common {
     }
 }
 
-/// The root of this crate's workspace.
-fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(1).unwrap_or(Path::new("."))
-}
-
 impl Programs {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let origin = self.common.origin()?;
-        let mut hunt = self.common.hunt(self.jobs)?;
+        let mut hunt = Hunt::new(&self.common.compiler, self.jobs)?;
         hunt.settings.planted = self.plant;
         let start = Instant::now();
         let progress = |done: u64, found: usize| {
@@ -206,10 +198,10 @@ impl Programs {
                 refused,
             }
         };
-        let mut report = Report::new("programs", self.common.opt_level, self.common.arch);
+        let mut report = Report::new("programs", self.common.compiler.opt_level, self.common.compiler.arch);
         report.seeds = Some((self.seed, self.seed + self.programs - 1));
         report.seconds = seconds;
-        report.backends = self.common.backend.iter().map(of).collect();
+        report.backends = self.common.compiler.backend.iter().map(of).collect();
         report.found = found.iter().map(ToString::to_string).collect();
         println!("{}", report.summary());
         for one in &report.found {
@@ -226,7 +218,7 @@ impl Programs {
                 path.join("program.rs").display()
             );
         }
-        Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(code(found.is_empty()))
     }
 }
 
@@ -241,9 +233,9 @@ impl Crates {
         let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
         let names: Vec<String> = if self.crates.is_empty() { all() } else { self.crates.clone() };
         let start = Instant::now();
-        let settings = self.common.settings(None, self.common.work()?.join("crates"));
-        let outcomes = crates::compare(workspace(), &names, &settings)?;
-        let mut report = Report::new("crates", self.common.opt_level, self.common.arch);
+        let compiler = &self.common.compiler;
+        let outcomes = crates::compare(&names, &compiler.settings(compiler.work()?.join("crates")))?;
+        let mut report = Report::new("crates", self.common.compiler.opt_level, self.common.compiler.arch);
         report.crates = names;
         report.seconds = start.elapsed().as_secs();
         for outcome in &outcomes {
@@ -266,7 +258,7 @@ impl Crates {
         println!("{}", report.summary());
         report.found.iter().for_each(|one| println!("{one}"));
         self.common.write(&report, origin)?;
-        Ok(if report.found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(code(report.found.is_empty()))
     }
 }
 
@@ -285,12 +277,12 @@ impl PlantedEdits {
             self.only.join(","),
             all.join(",")
         );
-        let work = self.common.work()?.join("planted");
-        let device = workspace().join("target/cuda-builder");
-        let settings = self.common.settings(Some(device), work.join("ptx"));
+        let work = self.common.compiler.work()?.join("planted");
+        let mut settings = self.common.compiler.settings(work.join("ptx"));
+        settings.work = Some(workspace().join("target/cuda-builder"));
         let seeds = (self.seed, self.programs);
-        let shown = search::search(&names, seeds, (workspace(), &settings), &work.join("programs"))?;
-        let mut report = Report::new("planted", self.common.opt_level, self.common.arch);
+        let shown = search::search(&names, seeds, &settings, &work.join("programs"))?;
+        let mut report = Report::new("planted", self.common.compiler.opt_level, self.common.compiler.arch);
         report.found = shown
             .iter()
             .map(|Shown { planted, backend, seed, difference }| {
@@ -303,7 +295,7 @@ impl PlantedEdits {
             differ: shown.iter().filter(|one| one.backend == *backend).count(),
             refused: 0,
         };
-        report.backends = self.common.backend.iter().map(of).collect();
+        report.backends = self.common.compiler.backend.iter().map(of).collect();
         report.seconds = start.elapsed().as_secs();
         report.found.iter().for_each(|one| println!("{one}"));
         self.common.write(&report, origin)?;
@@ -311,13 +303,13 @@ impl PlantedEdits {
             shown.iter().any(|one| one.backend == *backend && one.planted.kind() == name)
         };
         let mut is_clean = true;
-        for backend in &self.common.backend {
+        for backend in &self.common.compiler.backend {
             for name in names.iter().filter(|name| !is_seen(backend, name)) {
                 println!("no program shows the planted error `{name}` by {backend}");
                 is_clean = false;
             }
         }
-        Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(code(is_clean))
     }
 }
 
@@ -327,8 +319,12 @@ impl Judge {
             bail!("{} is no folder", self.folder.display());
         }
         let out = self.folder.join("ptx");
-        let settings = self.common.settings(Some(self.common.work()?), out);
-        let settings = Settings { planted: self.plant, packed: self.packed.clone(), ..settings };
+        let settings = Settings {
+            work: Some(self.compiler.work()?),
+            planted: self.plant,
+            packed: self.packed.clone(),
+            ..self.compiler.settings(out)
+        };
         let verdicts = judge::judge(&Folder { path: self.folder.clone() }, &settings)?;
         let text = serde_json::to_vec(&verdicts).context("writing the verdicts")?;
         std::fs::write(&self.answer, text).with_context(|| format!("writing {}", self.answer.display()))?;

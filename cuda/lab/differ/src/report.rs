@@ -69,12 +69,13 @@ impl Report {
         }
     }
 
-    /// Replaces the lines of late cases by one line with their number.
-    pub fn sum_up_late(&mut self) {
-        let before = self.found.len();
-        self.found.retain(|line| !line.ends_with("did not run: there was no time left"));
-        let late = before - self.found.len();
-        self.found.extend((late > 0).then(|| format!("{late} did not run: there was no time left")));
+    /// The results of one back end.
+    pub fn of(&mut self, backend: &str) -> &mut OfBackend {
+        let at = self.backends.iter().position(|of| of.backend == backend).unwrap_or_else(|| {
+            self.backends.push(OfBackend { backend: backend.to_owned(), ..OfBackend::default() });
+            self.backends.len() - 1
+        });
+        &mut self.backends[at]
     }
 
     /// The number that differ or did not run.
@@ -228,9 +229,13 @@ impl Origin {
     }
 }
 
-/// What a command prints, run in the repository.
-fn output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = Command::new(program).args(arguments).current_dir(root()).output();
+/// What a command prints, run in the repository if it is here.
+///
+/// # Errors
+/// It does not start, or fails.
+pub fn output(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let folder = if root().exists() { root() } else { Path::new(".") };
+    let output = Command::new(program).args(arguments).current_dir(folder).output();
     let output = output.with_context(|| format!("starting {program}"))?;
     ensure!(output.status.success(), "{program} {} failed", arguments.join(" "));
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())

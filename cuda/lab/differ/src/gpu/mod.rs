@@ -1,10 +1,8 @@
 //! Runs cases on a GPU, one per thread, with memory soiled before every launch.
 
 pub mod pack;
-pub mod results;
-pub mod runner;
-pub mod split;
-pub mod worker;
+pub mod run;
+pub mod work;
 
 use std::ffi::c_void;
 
@@ -14,40 +12,21 @@ use ferrowarp_device::device::{Buffer, Device};
 
 use crate::cases::{self, Case, Place};
 use crate::difference::{Difference, What};
-use crate::programs::folder::OUTPUT;
 
 /// Threads per block. Few, since a case may need kilobytes of stack.
 const THREADS: u32 = 32;
 
-/// The form of the expected outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outputs {
-    /// All their bytes.
-    Bytes,
-    /// Their digests; each output has [`OUTPUT`] bytes.
-    Digests,
-}
-
 /// Runs the cases of one kernel, and returns those that differ. A fault makes the GPU unusable in this process.
-pub fn compare(device: &Device, cases: &[Case], outputs: Outputs) -> Vec<Difference> {
-    let found = match outputs {
-        Outputs::Bytes => run(device, cases).map(|made| differences(cases, &made).collect()),
-        Outputs::Digests => {
-            let blank = |case: &Case| Case { output: vec![cases::SOILED; OUTPUT], ..case.clone() };
-            let whole: Vec<Case> = cases.iter().map(blank).collect();
-            run(device, &whole).map(|made| differing_digests(cases, &made))
-        }
-    };
-    found.unwrap_or_else(|error| {
-        let Case { kernel, number, input, .. } = &cases[0];
-        let (kernel, number, input_len) = (kernel.clone(), *number, input.len());
-        vec![Difference { kernel, number, input_len, what: What::Fault(format!("{error:#}")) }]
-    })
+pub fn compare(device: &Device, cases: &[&Case]) -> Vec<Difference> {
+    match run(device, cases) {
+        Ok(made) => differences(cases, &made).collect(),
+        Err(error) => vec![cases[0].differs(What::Fault(format!("{error:#}")))],
+    }
 }
 
 /// The outputs of one kernel's cases, concatenated.
-fn run(device: &Device, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
-    let packed = cases::pack(cases);
+fn run(device: &Device, cases: &[&Case]) -> anyhow::Result<Vec<u8>> {
+    let packed = cases::pack(cases.iter().copied());
     let places = device.upload(&words(&packed.places))?;
     // An empty allocation has no address on a GPU.
     let inputs = device.upload(&[packed.inputs.as_slice(), &[cases::SOILED]].concat())?;
@@ -106,42 +85,18 @@ fn words(places: &[Place]) -> Vec<u32> {
     places.iter().flat_map(of_place).collect()
 }
 
-fn differences<'a>(cases: &'a [Case], outputs: &'a [u8]) -> impl Iterator<Item = Difference> + 'a {
+fn differences(cases: &[&Case], outputs: &[u8]) -> impl Iterator<Item = Difference> {
     let mut rest = outputs;
     cases.iter().filter_map(move |case| {
         let (got, tail) = rest.split_at(case.output.len());
         rest = tail;
-        let what = Difference::of_outputs(&case.output, got)?;
-        let Case { kernel, number, input, .. } = case;
-        Some(Difference { kernel: kernel.clone(), number: *number, input_len: input.len(), what })
+        Some(case.differs(Difference::of_outputs(&case.output, got)?))
     })
-}
-
-/// The cases with different digests; the bytes shown are those of the digests.
-fn differing_digests(cases: &[Case], outputs: &[u8]) -> Vec<Difference> {
-    let digests: Vec<u8> =
-        outputs.chunks(OUTPUT).flat_map(|output| cases::digest(output).to_le_bytes()).collect();
-    differences(cases, &digests).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn digests_stand_for_outputs() {
-        let (a, b) = ([1; OUTPUT], [2; OUTPUT]);
-        let case = |number, output: &[u8]| Case {
-            kernel: "k".to_owned(),
-            number,
-            input: vec![],
-            output: cases::digest(output).to_le_bytes().to_vec(),
-        };
-        let cases = [case(0, &a), case(1, &b)];
-        assert_eq!(differing_digests(&cases, &[a, b].concat()), []);
-        let found = differing_digests(&cases, &[a, a].concat());
-        assert_eq!((found.len(), found[0].number), (1, 1));
-    }
 
     #[test]
     fn each_case_is_held_against_its_own_output() {
@@ -152,6 +107,7 @@ mod tests {
             output: output.to_vec(),
         };
         let cases = [case(0, &[1, 2]), case(1, &[]), case(2, &[3, 4, 5])];
+        let cases: Vec<&Case> = cases.iter().collect();
         assert_eq!(differences(&cases, &[1, 2, 3, 4, 5]).count(), 0);
         let found: Vec<_> = differences(&cases, &[1, 2, 3, 9, 5]).collect();
         assert_eq!(found.len(), 1);

@@ -1,19 +1,14 @@
 //! Finds programs that expose planted errors.
 
-use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use cuda_builder::Backend;
-use ptx_emulator::PtxModule;
 
 use super::{CLASSES, Planted};
-use crate::cases::{self, Case};
-use crate::compile::{self, Settings};
+use crate::cases::Case;
+use crate::compile::{self, Module, Settings};
 use crate::difference::Difference;
 use crate::emulate;
-use crate::gpu::pack::stripped;
-use crate::gpu::split::Items;
 use crate::programs::folder::Folder;
 use crate::programs::judge::{MOST_STEPS, natively};
 use crate::programs::{ast::Program, generate};
@@ -59,7 +54,7 @@ fn edits(name: &str) -> Vec<Planted> {
 pub fn search(
     names: &[&str],
     (first, at_once): (u64, u64),
-    (workspace, settings): (&Path, &Settings),
+    settings: &Settings,
     folder: &Path,
 ) -> anyhow::Result<Vec<Shown>> {
     let mut shown: Vec<Shown> = Vec::new();
@@ -73,7 +68,7 @@ pub fn search(
             break;
         }
         let programs: Vec<Program> = (start..start + at_once).map(generate).collect();
-        let folder = Folder::write(folder, workspace, &programs.iter().collect::<Vec<_>>())?;
+        let folder = Folder::write(folder, &programs)?;
         let cases = natively(&folder)?;
         let mut left = Vec::new();
         for (backend, name) in open {
@@ -105,20 +100,15 @@ pub fn search(
     Ok(shown)
 }
 
-/// The first case that differs, checked program by program.
+/// The first case that differs.
 fn first_difference(
     folder: &Folder,
     backend: Backend,
     settings: &Settings,
     cases: &[Case],
 ) -> anyhow::Result<Option<Difference>> {
-    let ptx = compile::ptx(&folder.kernels(), backend, settings, &[])?;
-    let ptx = stripped(&ptx);
-    let items = Items::of(&ptx);
-    let mut differing = cases::by_kernel(cases).into_iter().flat_map(|cases| {
-        // An unsupported instruction in one program must not hide the others.
-        let module = PtxModule::parse(&items.part(&BTreeSet::from([cases[0].kernel.as_str()])));
-        module.map(|module| emulate::compare(Arc::new(module), cases, 1, MOST_STEPS)).unwrap_or_default()
-    });
-    Ok(differing.next())
+    let modules = compile::modules(&folder.kernels(), backend, settings, &[])?;
+    // An unsupported instruction in one program must not hide the others.
+    let compare = |module: &Module| emulate::compare(module, cases, MOST_STEPS).unwrap_or_default();
+    Ok(modules.iter().flat_map(compare).next())
 }

@@ -7,6 +7,7 @@ use anyhow::Context;
 use super::ast::Program;
 use super::print::{Source, source};
 use super::random::Random;
+use crate::compile::workspace;
 
 /// Inputs per program.
 pub const INPUTS: u32 = 8;
@@ -49,26 +50,21 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Writes the programs and the files that they share; `workspace` is the location of `cuda_std`.
+    /// Writes the programs and the files that they share.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write(path: &Path, workspace: &Path, programs: &[&Program]) -> anyhow::Result<Folder> {
+    pub fn write(path: &Path, programs: &[Program]) -> anyhow::Result<Folder> {
         let sources: Vec<Source> =
             programs.iter().enumerate().map(|(i, program)| source(program, i)).collect();
-        Self::write_sources(path, workspace, &sources, &(0..sources.len()).collect::<Vec<_>>())
+        Self::write_sources(path, &sources, &(0..sources.len()).collect::<Vec<_>>())
     }
 
     /// Same as [`Self::write`], for some of several programs that are already text.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write_sources(
-        path: &Path,
-        workspace: &Path,
-        sources: &[Source],
-        some: &[usize],
-    ) -> anyhow::Result<Folder> {
+    pub fn write_sources(path: &Path, sources: &[Source], some: &[usize]) -> anyhow::Result<Folder> {
         let folder = Folder { path: path.to_owned() };
         for part in ["kernels/src", "helper/src"] {
             let part = path.join(part);
@@ -77,7 +73,7 @@ impl Folder {
             }
             std::fs::create_dir_all(&part).with_context(|| format!("making {}", part.display()))?;
         }
-        let cuda_std = workspace.join("../cuda_std");
+        let cuda_std = workspace().join("../cuda_std");
         let path_of_std = cuda_std.display().to_string();
         let dependency =
             format!("cuda_std = {{ package = \"ferrowarp-cuda-std\", path = {path_of_std:?} }}\n");
@@ -86,7 +82,7 @@ impl Folder {
         folder.put("kernels/Cargo.toml", &manifest("kernels", &dependencies))?;
         folder.put("helper/src/rt.rs", RUNTIME)?;
         // Their dependencies have the workspace's versions.
-        let lock = workspace.join("Cargo.lock");
+        let lock = workspace().join("Cargo.lock");
         if !path.join("kernels/Cargo.lock").exists() && lock.exists() {
             std::fs::copy(&lock, path.join("kernels/Cargo.lock")).context("copying Cargo.lock")?;
         }
@@ -137,7 +133,8 @@ impl Folder {
         let mut runs = String::new();
         for i in programs {
             helper.push_str(&format!("pub mod h{i};\n"));
-            kernels.push_str(&format!("mod p{i};\nkernel!(k{i}, p{i});\n"));
+            // A Rust module for each kernel, which makes it a module of PTX.
+            kernels.push_str(&format!("mod p{i};\npub mod m{i} {{ use super::*; kernel!(k{i}, p{i}); }}\n"));
             native.push_str(&format!("mod p{i};\n"));
             runs.push_str(&format!("    run(&mut all, \"k{i}\", p{i}::run);\n"));
         }

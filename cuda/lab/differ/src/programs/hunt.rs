@@ -15,7 +15,7 @@ use super::folder::Folder;
 use super::judge::{Finding, Verdict};
 use super::print::{Source, source};
 use super::{generate, shrink};
-use crate::compile::Settings;
+use crate::compile::{Compiler, Settings, workspace};
 
 /// Programs compiled together.
 const BATCH: usize = 100;
@@ -33,8 +33,6 @@ pub struct Hunt {
     pub settings: Settings,
     /// The folder for all output.
     pub work: PathBuf,
-    /// The root of the workspace.
-    pub workspace: PathBuf,
     /// Batches that run in parallel.
     pub jobs: usize,
     /// The program that compares a folder: `differ` itself.
@@ -65,6 +63,19 @@ impl std::fmt::Display for Found {
 }
 
 impl Hunt {
+    /// Compares in batches with these compilers; by default one batch for each core at a time.
+    ///
+    /// # Errors
+    /// The folder for the output cannot be created.
+    pub fn new(compiler: &Compiler, jobs: Option<usize>) -> anyhow::Result<Hunt> {
+        let work = compiler.work()?;
+        std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let judge = std::env::current_exe().context("finding this program")?;
+        let settings = compiler.settings(work.join("ptx"));
+        Ok(Hunt { settings, work, jobs: jobs.unwrap_or(cores).max(1), judge })
+    }
+
     /// Compares the programs of `count` seeds from `first`, and reports the number of finished ones to `progress`. Findings
     /// are printed at once, since a run may be ended.
     ///
@@ -139,9 +150,9 @@ impl Hunt {
     /// Compares some of the programs, which keep their numbers.
     fn judge_some(&self, worker: usize, sources: &[Source], some: &[usize]) -> anyhow::Result<Vec<Verdict>> {
         let work = self.work.join(format!("worker-{worker}"));
-        let folder = Folder::write_sources(&work.join("programs"), &self.workspace, sources, some)?;
+        let folder = Folder::write_sources(&work.join("programs"), sources, some)?;
         // The workspace's build folder already has the dependencies of all kernels, but only one worker can use it.
-        let shared = self.workspace.join("target/cuda-builder");
+        let shared = workspace().join("target/cuda-builder");
         let device = if worker == 0 { shared } else { work.join("device") };
         let judged = self.in_process(&folder, &device)?;
         if worker > 0 {
@@ -171,6 +182,8 @@ impl Hunt {
         let (log, answer) = (folder.path.join("log"), folder.path.join("verdicts.json"));
         let settings = &self.settings;
         let names: Vec<String> = settings.backends.iter().map(ToString::to_string).collect();
+        // There is a process for each core.
+        command.env("RAYON_NUM_THREADS", "1");
         command.arg("judge").arg(&folder.path).arg("--work").arg(device).arg("--answer").arg(&answer);
         command.args(["--backend", &names.join(","), "--opt-level", &settings.opt_level.to_string()]);
         command.args(["--arch", &settings.arch.to_string()]);
@@ -224,12 +237,7 @@ impl Hunt {
         let last = &verdicts[0];
         let path = self.work.join("found").join(format!("seed-{}-{name}", found.seed));
         let Source { program, helper } = source(&small, 0);
-        Folder::write_sources(
-            &path,
-            &self.workspace,
-            &[Source { program: program.clone(), helper: helper.clone() }],
-            &[0],
-        )?;
+        Folder::write_sources(&path, &[Source { program: program.clone(), helper: helper.clone() }], &[0])?;
         let file = path.join("program.rs");
         let shown = serde_json::to_string_pretty(last).context("writing what differs")?;
         let text = format!(

@@ -1,22 +1,19 @@
 //! Compares the programs of a folder: their native results with those of their PTX.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use cuda_builder::Backend;
-use ptx_emulator::PtxModule;
 use serde::{Deserialize, Serialize};
 
 use super::folder::{Folder, GPU_INPUTS, INPUTS};
 use crate::cases::{self, Case};
-use crate::compile::{self, Settings};
+use crate::compile::{self, Module, Settings};
 use crate::difference::Difference;
 use crate::emulate;
-use crate::gpu::pack::stripped;
+use crate::gpu::pack::{write_cases, write_modules};
 
 /// The host compiler's flags: without optimisation, which is most often right, and without checks, like the device.
 const HOST_FLAGS: [&str; 4] =
@@ -69,8 +66,16 @@ pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict
     };
     let cases = run_native(folder, &native)?;
     eprintln!("natively: {:.1?}", start.elapsed());
+    let packed = settings.packed.as_ref().map(|path| format!("{}-{}", path.display(), programs[0]));
     for &backend in &settings.backends {
-        verdicts.extend(on_device(folder, backend, settings, programs.clone(), &cases)?);
+        let (modules, of_backend) = on_device(folder, backend, settings, programs.clone(), &cases)?;
+        verdicts.extend(of_backend);
+        if let Some(stem) = &packed {
+            write_modules(stem, backend, &modules)?;
+        }
+    }
+    if let Some(stem) = &packed {
+        write_cases(stem, &cases)?;
     }
     Ok(verdicts)
 }
@@ -85,76 +90,51 @@ pub fn natively(folder: &Folder) -> anyhow::Result<Vec<Case>> {
     run_native(folder, &native)
 }
 
-/// Runs the programs with one back end.
+/// Runs the programs with one back end. Returns their modules, too.
 fn on_device(
     folder: &Folder,
     backend: Backend,
     settings: &Settings,
     mut programs: Vec<usize>,
     cases: &[Case],
-) -> anyhow::Result<Vec<Verdict>> {
+) -> anyhow::Result<(Vec<Module>, Vec<Verdict>)> {
     let start = Instant::now();
     let mut verdicts = Vec::new();
     let name = backend.to_string();
-    let ptx = loop {
+    let modules = loop {
         if programs.is_empty() {
-            return Ok(verdicts);
+            return Ok((Vec::new(), verdicts));
         }
         folder.choose(&programs)?;
-        match compile::ptx(&folder.kernels(), backend, settings, &[]) {
-            Ok(ptx) => break ptx,
+        match compile::modules(&folder.kernels(), backend, settings, &[]) {
+            Ok(modules) => break modules,
             Err(error) => {
                 drop_refused(&mut programs, &format!("{error:#}"), "k", Some(&name), &mut verdicts)?;
             }
         }
     };
     eprintln!("compiled by {name}: {:.1?}", start.elapsed());
-    let mut chosen: Vec<Case> =
-        cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
-    if let Some(packed) = &settings.packed {
-        pack(&format!("{}-{}.{name}", packed.display(), programs[0]), &ptx, chosen.clone())?;
-        chosen.retain(|case| case.number < INPUTS);
-    }
-    let module = match PtxModule::parse(&ptx) {
-        Ok(module) => module,
-        Err(error) if programs.len() == 1 => {
-            let finding = Finding::Refused(format!("the emulator does not know its PTX: {error}"));
-            verdicts.push(Verdict { program: programs[0], backend: Some(name), finding });
-            return Ok(verdicts);
+    let chosen: Vec<Case> = cases.iter().filter(|case| case.number < INPUTS).cloned().collect();
+    let verdict = |kernel: &str, finding| {
+        let program = kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
+        Verdict { program, backend: Some(name.clone()), finding }
+    };
+    for module in &modules {
+        match emulate::compare(module, &chosen, MOST_STEPS) {
+            Ok(found) => {
+                let of_program = found.chunk_by(|a, b| a.kernel == b.kernel);
+                verdicts.extend(
+                    of_program.map(|found| verdict(&found[0].kernel, Finding::Differs(found.to_vec()))),
+                );
+            }
+            Err(error) => {
+                let refused = || Finding::Refused(format!("the emulator does not know its PTX: {error:#}"));
+                verdicts.extend(module.kernels().into_iter().map(|kernel| verdict(kernel, refused())));
+            }
         }
-        // The batch is then bisected.
-        Err(error) => bail!("PTX of {name}: {error}"),
-    };
-    let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
-    for difference in emulate::compare(Arc::new(module), &chosen, 1, MOST_STEPS) {
-        let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
-        differing.entry(program).or_default().push(difference);
     }
-    let differs = |(program, differences)| Verdict {
-        program,
-        backend: Some(name.clone()),
-        finding: Finding::Differs(differences),
-    };
-    verdicts.extend(differing.into_iter().map(differs));
     eprintln!("compiled by {name} and compared: {:.1?}", start.elapsed());
-    Ok(verdicts)
-}
-
-/// Writes the PTX for a GPU, and digests of the expected results.
-fn pack(stem: &str, ptx: &str, mut cases: Vec<Case>) -> anyhow::Result<()> {
-    for case in &mut cases {
-        case.output = cases::digest(&case.output).to_le_bytes().to_vec();
-    }
-    let files = [("digests", cases::write(&cases)), ("ptx", stripped(ptx).into_bytes())];
-    for (ending, bytes) in files {
-        let path = format!("{stem}.{ending}");
-        std::fs::write(&path, bytes).with_context(|| format!("writing {path}"))?;
-    }
-    Ok(())
-}
-
-fn number(case: &Case) -> usize {
-    case.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX)
+    Ok((modules, verdicts))
 }
 
 /// Removes the programs named in a compiler's message, and keeps the message.

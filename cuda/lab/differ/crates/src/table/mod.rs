@@ -11,18 +11,26 @@ macro_rules! table {
     ($($feature:literal $module:ident { $($kernel:ident = $function:path, $output:expr, $cases:expr;)* })*) => {
         $(#[cfg(feature = $feature)] mod $module;)*
 
-        $($(
-            #[doc = concat!("`", stringify!($function), "` on the thread's case.")]
-            ///
-            /// # Safety
-            /// Same as for [`crate::table`]: places, inputs and outputs of as many cases as said.
+        /// The kernels, a Rust module for each crate, which makes them a module of PTX.
+        pub mod kernels {$(
             #[cfg(feature = $feature)]
-            #[kernel]
-            pub unsafe fn $kernel(places: *const Place, count: u32, inputs: *const u8, outputs: *mut u8) {
-                // SAFETY: the caller's promise.
-                unsafe { run(places, count, inputs, outputs, $function) }
+            #[doc = concat!("Kernels of ", $feature, ".")]
+            pub mod $module {
+                use super::super::*;
+
+                $(
+                    #[doc = concat!("`", stringify!($function), "` on the thread's case.")]
+                    ///
+                    /// # Safety
+                    /// Same as for [`crate::table`]: places, inputs and outputs of as many cases as said.
+                    #[kernel]
+                    pub unsafe fn $kernel(places: *const Place, count: u32, inputs: *const u8, outputs: *mut u8) {
+                        // SAFETY: the caller's promise.
+                        unsafe { run(places, count, inputs, outputs, $function) }
+                    }
+                )*
             }
-        )*)*
+        )*}
 
         /// Every function of the crates that are built in.
         #[cfg(not(target_arch = "nvptx64"))]
