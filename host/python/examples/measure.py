@@ -90,7 +90,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
-def page(calls: dict[str, list[float]], training: dict) -> str:
+def page(calls: dict[str, list[float]], training: dict | None) -> str:
     driver = subprocess.run(
         ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=True
     ).stdout.split()[0]
@@ -109,6 +109,8 @@ def page(calls: dict[str, list[float]], training: dict) -> str:
         "contenders in turns. The operator is called as `torch.ops.ferrowarp`, the function as `ferrowarp`.\n\n"
     )
     text += table(["operation", "function", "operator", "torch", "function / torch", "operator / torch"], rows)
+    if training is None:
+        return text
     runs = training["runs"]
     base = {run["compiled"]: run["milliseconds"] for run in runs if run["ops"] == "torch"}
     losses = [run["losses"] for run in runs]
@@ -140,12 +142,12 @@ def main():
     parser.add_argument("--steps", type=int, default=60)
     options = parser.parse_args()
     calls = overheads()
+    options.page.write_text(page(calls, None))
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "training.json"
         train = [sys.executable, str(pathlib.Path(__file__).with_name("train.py")), "--json", str(file)]
         subprocess.run([*train, "--steps", str(options.steps)], check=True)
-        training = json.loads(file.read_text())
-    options.page.write_text(page(calls, training))
+        options.page.write_text(page(calls, json.loads(file.read_text())))
     print(options.page.read_text())
 
 
