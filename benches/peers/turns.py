@@ -27,7 +27,7 @@ def words(shape):
     return "x".join(str(extent) for extent in shape)
 
 
-def parse(doc, types, peers, shapes, flags=(), default_types=None):
+def parse(doc, types, peers, shapes, flags=(), default_types=None, default_peers=None):
     """The command line of a script with these types and peers. `shapes` are the words of its shapes, and `flags` are further flags:
     name, default and help."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -35,7 +35,7 @@ def parse(doc, types, peers, shapes, flags=(), default_types=None):
     parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-matmul; without it only the peers")
     parser.add_argument("--types", default=",".join(default_types or types), help=f"of {', '.join(types)}")
     parser.add_argument("--shapes", default="", help=f"a regular expression for shapes such as {shapes[0].split()[-1]}")
-    parser.add_argument("--peers", default=",".join(peers), help=f"of {', '.join(peers)}")
+    parser.add_argument("--peers", default=",".join(default_peers or peers), help=f"of {', '.join(peers)}")
     for name, default, told in flags:
         parser.add_argument(name, default=default, help=told)
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")

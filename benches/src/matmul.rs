@@ -2,60 +2,32 @@
 //!
 //! `benches/peers/matmul.py` holds the same table of shapes.
 
-use std::fmt;
-use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use cuda_std::half::bf16;
-use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::matmul::{KernelChoice, Matmul, Precision, Problem, run_rung};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp::matmul::{KernelChoice, Matmul, Precision, run_rung};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp::{Element, Error, Tensor};
 use ferrowarp_cases::matmul::oracle::{Ends, bound};
 use ferrowarp_cases::reference::{Number, Sum};
 use gpu_kernels::ladders::matmul::RUNGS;
-use serde::Serialize;
 
 use crate::contest::{self, Contender, TFLOPS, Type, Unit, of_type};
-use crate::shapes::extents;
 use crate::timed::{self, Prepared, Timed, normal};
 
+mod shape;
 mod sweep;
 
+pub use shape::{Ending, Layout, Shape};
 pub use sweep::sweep;
 
 /// `cargo bench matmul`.
 pub struct Bench;
 
-/// A multiplication: `[m, k]` by the transpose of `[n, k]`, as in a linear layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Shape {
-    /// Rows of the result.
-    pub m: usize,
-    /// Columns of the result.
-    pub n: usize,
-    /// Terms of a sum.
-    pub k: usize,
-}
-
-impl fmt::Display for Shape {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}x{}", self.m, self.n, self.k)
-    }
-}
-
-impl FromStr for Shape {
-    type Err = anyhow::Error;
-
-    fn from_str(words: &str) -> anyhow::Result<Self> {
-        let [m, n, k] = extents(words).with_context(|| format!("{words} is not a shape; pass M N K"))?;
-        Ok(Self { m, n, k })
-    }
-}
-
 const fn shape(m: usize, n: usize, k: usize) -> Shape {
-    Shape { m, n, k }
+    Shape { m, n, k, layout: Layout::Kk, batch: 1, ending: Ending::Plain }
 }
 
 /// The shapes for a GPU: squares, the layers of transformers, few rows, and odd extents.
@@ -144,8 +116,8 @@ impl contest::Bench for Bench {
         format!("{}/{shape}{end}", dtype.name())
     }
 
-    fn work(Contender { shape: Shape { m, n, k }, .. }: &Contender<Shape>) -> f64 {
-        2.0 * *m as f64 * *n as f64 * *k as f64
+    fn work(&Contender { shape: Shape { m, n, k, batch, .. }, .. }: &Contender<Shape>) -> f64 {
+        2.0 * m as f64 * n as f64 * k as f64 * batch as f64
     }
 
     fn rungs() -> Vec<&'static str> {
@@ -175,25 +147,13 @@ impl contest::Bench for Bench {
 struct Set<T> {
     a: Tensor<T>,
     b: Tensor<T>,
+    bias: Buffer<T>,
     out: Tensor<T>,
-}
-
-/// The problem that a shape's kernel is chosen for.
-fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
-    let precision = if ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 };
-    let [is_aligned, has_whole_lines] = [16, 128].map(|bytes| (k * ty.bytes()).is_multiple_of(bytes));
-    Problem {
-        b_is_transposed: true,
-        precision,
-        is_aligned,
-        has_whole_lines,
-        ..Problem::new(m as u32, n as u32, k as u32)
-    }
 }
 
 fn prepare_as<T: Number>(device: &Device, contender: &Contender<Shape>) -> anyhow::Result<Prepared> {
     let &Contender { ref name, dtype, shape } = contender;
-    let (problem, profile) = (problem(dtype, shape), DeviceProfile::from(device));
+    let (problem, profile) = (shape.problem(dtype), DeviceProfile::from(device));
     let is_ours = name == <Bench as contest::Bench>::NAME;
     let choice = if is_ours {
         KernelChoice::<T>::new(&profile, &problem)?
@@ -203,7 +163,7 @@ fn prepare_as<T: Number>(device: &Device, contender: &Contender<Shape>) -> anyho
         named.next().with_context(|| format!("no kernels {name} at {} {shape}", dtype.name()))?
     };
     let (on, by) = (device.clone(), (!is_ours).then_some(choice));
-    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, by)?);
+    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, shape, by)?);
     let kernels = if is_ours { choice.to_string() } else { name.clone() };
     Ok((prepare_launch(device, dtype, shape, launch)?, kernels))
 }
@@ -214,10 +174,17 @@ impl<T: Element> Set<T> {
         &mut self,
         device: &Device,
         precision: Precision,
+        shape: Shape,
         by: Option<KernelChoice<T>>,
     ) -> Result<(), Error> {
-        let Self { a, b, out } = self;
-        Matmul::new().precision(precision).run_by(device, out.view_mut(), a.view(), b.t(), by)
+        let Self { a, b, bias, out } = self;
+        let mut matmul = Matmul::new().precision(precision).activation(shape.ending.activation());
+        if shape.ending != Ending::Plain {
+            matmul = matmul.bias(&*bias);
+        }
+        let [of_a, of_b] = shape.layout.are_transposed();
+        let (a, b) = (if of_a { a.t() } else { a.view() }, if of_b { b.t() } else { b.view() });
+        matmul.run_by(device, out.view_mut(), a, b, by)
     }
 }
 
@@ -227,28 +194,39 @@ struct Operands<T> {
     shape: Shape,
     a: Vec<T>,
     b: Vec<T>,
+    bias: Vec<T>,
 }
 
 impl<T: Number> Operands<T> {
     fn new(ty: Type, shape: Shape) -> Self {
-        let Shape { m, n, k } = shape;
-        Self { ty, shape, a: normal(m * k, 1), b: normal(n * k, 2) }
+        let Shape { m, n, k, batch, .. } = shape;
+        let (a, b) = (normal(batch * m * k, 1), normal(batch * n * k, 2));
+        Self { ty, shape, a, b, bias: normal(n, 3) }
     }
 
     /// Bytes of a set.
     fn bytes(&self) -> usize {
-        (self.a.len() + self.b.len() + self.shape.m * self.shape.n) * size_of::<T>()
+        (self.a.len() + self.b.len() + self.shape.batch * self.shape.m * self.shape.n) * size_of::<T>()
     }
 
     fn set(&self, device: &Device) -> anyhow::Result<Set<T>> {
-        let Shape { m, n, k } = self.shape;
-        let out = Tensor::zeros(device, [m, n])?;
-        Ok(Set { a: device.tensor(&self.a, [m, k])?, b: device.tensor(&self.b, [n, k])?, out })
+        let Shape { m, n, k, layout, batch, .. } = self.shape;
+        let stored = |is_transposed, [rows, cols]: [usize; 2]| -> ferrowarp::Shape {
+            let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
+            if batch == 1 { [rows, cols].into() } else { [batch, rows, cols].into() }
+        };
+        let [of_a, of_b] = layout.are_transposed();
+        Ok(Set {
+            a: device.tensor(&self.a, stored(of_a, [m, k]))?,
+            b: device.tensor(&self.b, stored(of_b, [k, n]))?,
+            bias: device.upload(&self.bias)?,
+            out: Tensor::zeros(device, stored(false, [m, n]))?,
+        })
     }
 
-    /// Compares results spread over the matrix with f64.
+    /// Compares results spread over the matrices with f64.
     fn check(&self, set: &Set<T>) -> anyhow::Result<f64> {
-        let Shape { m, n, k } = self.shape;
+        let Shape { m, n, k, layout, batch, ending } = self.shape;
         let operand_error = match self.ty {
             // Operands may be truncated instead of rounded.
             Type::Tf32 => 2f64.powi(-9),
@@ -256,12 +234,20 @@ impl<T: Number> Operands<T> {
             Type::Bf16 | Type::F16 => 0.0,
         };
         let out = set.out.to_vec()?;
-        let at = (0..CHECKED).map(|i| i * (m * n - 1) / (CHECKED - 1));
+        let all = batch * m * n;
+        let at = (0..CHECKED).map(|i| i * (all - 1) / (CHECKED - 1));
+        let [of_a, of_b] = layout.are_transposed();
         let expected = |at: usize| {
-            let pairs = self.a[at / n * k..][..k].iter().zip(&self.b[at % n * k..][..k]);
-            let terms = pairs.map(|(a, b)| f64::from(a.value()) * f64::from(b.value()));
-            let ends = Ends { scale: 1.0, ..Ends::default() };
-            (out[at], bound::<T>(k, terms.fold(Sum::default(), Sum::and), operand_error, ends))
+            let (matrix, row, col) = (at / (m * n), at / n % m, at % n);
+            let term = |term: usize| {
+                let a = matrix * m * k + if of_a { term * m + row } else { row * k + term };
+                let b = matrix * k * n + if of_b { col * k + term } else { term * n + col };
+                f64::from(self.a[a].value()) * f64::from(self.b[b].value())
+            };
+            let sum = (0..k).map(term).fold(Sum::default(), Sum::and);
+            let bias = if ending == Ending::Plain { 0.0 } else { self.bias[col].value().into() };
+            let ends = Ends { scale: 1.0, bias, activation: ending.activation(), ..Ends::default() };
+            (out[at], bound::<T>(k, sum, operand_error, ends))
         };
         let (got, bounds): (Vec<_>, Vec<_>) = at.map(expected).unzip();
         timed::check("result", &got, &bounds).with_context(|| format!("{} {}", self.ty.name(), self.shape))
@@ -284,7 +270,7 @@ struct MatrixMultiply(Shape);
 
 impl Timed for MatrixMultiply {
     fn time(&mut self) -> Result<f64, DeviceError> {
-        let Shape { m, n, k } = self.0;
+        let Shape { m, n, k, .. } = self.0;
         let numbers = |len: usize| (0..len).map(|i| (i % 17) as f32 - 8.0).collect::<Vec<_>>();
         let (a, b, mut out) = (numbers(m * k), numbers(n * k), vec![0.0f32; m * n]);
         let start = Instant::now();

@@ -9,7 +9,7 @@ use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use serde::Serialize;
 
-use super::{Bench, Operands, Set, Shape, Type, of_type, problem, shapes};
+use super::{Bench, Operands, Set, Shape, Type, of_type, shapes};
 use crate::contest;
 use crate::results::{Results, median};
 use crate::rotation::Rotation;
@@ -80,7 +80,7 @@ fn sweep_at<T: Number>(
     shape: Shape,
     most: usize,
 ) -> anyhow::Result<Vec<SweepEntry>> {
-    let problem = problem(ty, shape);
+    let problem = shape.problem(ty);
     let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
     let operands = Operands::<T>::new(ty, shape);
     let count = count_of_sets(device, operands.bytes())?;
@@ -93,7 +93,7 @@ fn sweep_at<T: Number>(
             continue;
         }
         let on = device.clone();
-        let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, Some(choice))?);
+        let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, shape, Some(choice))?);
         launch(&mut sets[0])?;
         operands.check(&sets[0]).with_context(|| format!("by {choice}"))?;
         let mut rotation = Rotation::new(device, sets, launch)?;

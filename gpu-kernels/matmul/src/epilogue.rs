@@ -1,7 +1,8 @@
 //! From accumulators to results: `activation(alpha sum + bias + residual)`, rounded once.
 
+use core::mem::transmute_copy;
 use cuda_std::fastmath::{exp_approx, rcp_approx};
-use cuda_std::mem::{f32x2, store_global};
+use cuda_std::mem::{f32x2, load_global, store_global, u32x2, u32x4};
 
 use super::args::{GELU, MatmulArgs, OUT_ALIGNED, OUT_F32, RELU};
 use common_kernels::element::{Number, Output};
@@ -38,71 +39,117 @@ fn offset(batch: u32, batch_pitch: u64, row: u32, pitch: u64, col: u32) -> usize
     (u64::from(batch) * batch_pitch + u64::from(row) * pitch + u64::from(col)) as usize
 }
 
-/// Returns the results of neighbours in a row from their sums, before rounding. Those outside the result are meaningless.
-///
-/// # Safety
-/// `args` are a kernel's.
-#[inline(always)]
-unsafe fn with_epilogue<T: Number, const N: usize>(
-    args: &MatmulArgs<T>,
+/// Up to four neighbouring columns of the results, for any rows.
+#[derive(Clone, Copy)]
+pub struct Columns<'a, T> {
+    args: &'a MatmulArgs<T>,
     batch: u32,
-    [row, col]: [u32; 2],
-    sums: [f32; N],
-) -> [f32; N] {
-    let mut x = sums.map(|sum| args.alpha * sum);
-    let count = if row < args.m { args.n.saturating_sub(col).min(N as u32) as usize } else { 0 };
-    // SAFETY: row and the first `count` columns lie in the result, and so in the matrices of its shape.
-    unsafe {
-        if !args.bias.is_null() {
-            for i in 0..N {
-                if i < count {
-                    x[i] += (*args.bias.add(col as usize + i)).to_f32();
-                }
-            }
-        }
-        if !args.residual.is_null() {
-            let at = offset(batch, args.residual_batch, row, args.residual_pitch, col);
-            for i in 0..N {
-                if i < count {
-                    x[i] += match args.has(OUT_F32) {
-                        true => *args.residual.cast::<f32>().add(at + i),
-                        false => (*args.residual.cast::<T>().add(at + i)).to_f32(),
-                    };
-                }
-            }
-        }
-    }
-    x.map(|x| activate(x, args.flags))
+    col: u32,
+    /// Columns that lie in the result.
+    count: usize,
+    bias: [f32; 4],
+    is_plain: bool,
 }
 
-/// Writes the results of up to four neighbours in a row, from their sums. Those outside the result are not written.
-///
-/// # Safety
-/// `args` are a kernel's, and no other thread uses these results.
-#[inline(always)]
-pub unsafe fn store_results<T: Output<4>>(args: &MatmulArgs<T>, batch: u32, at: [u32; 2], sums: [f32; 4]) {
-    let [row, col] = at;
-    if row >= args.m || col >= args.n {
-        return;
+impl<'a, T: Output<4>> Columns<'a, T> {
+    /// The columns from `col` on. Reads their biases.
+    ///
+    /// # Safety
+    /// `args` are a kernel's.
+    #[inline(always)]
+    pub unsafe fn new(args: &'a MatmulArgs<T>, batch: u32, col: u32) -> Self {
+        let count = args.n.saturating_sub(col).min(4) as usize;
+        let mut bias = [0.0; 4];
+        if !args.bias.is_null() {
+            for i in 0..4 {
+                if i < count {
+                    // SAFETY: the column has a bias.
+                    bias[i] = unsafe { (*args.bias.add(col as usize + i)).to_f32() };
+                }
+            }
+        }
+        Self { args, batch, col, count, bias, is_plain: args.is_plain() }
     }
-    // SAFETY: row and the first `count` columns lie in the result, and only this thread writes them.
-    unsafe {
-        let x = if args.is_plain() { sums } else { with_epilogue(args, batch, at, sums) };
-        let count = (args.n - col).min(4) as usize;
-        let to = offset(batch, args.out_batch, row, args.out_pitch, col);
-        match (args.has(OUT_F32), count == 4 && args.has(OUT_ALIGNED)) {
-            (true, true) => f32::store(args.out.cast::<f32>().add(to), x),
-            (false, true) => T::store(args.out.cast::<T>().add(to), x),
-            (true, false) => store_some(args.out.cast::<f32>().add(to), &x, count),
-            (false, false) => store_some(args.out.cast::<T>().add(to), &x, count),
+
+    /// Writes the results of a row from their sums. Those outside the result are not written.
+    ///
+    /// # Safety
+    /// `args` are a kernel's, and no other thread uses these results.
+    #[inline(always)]
+    pub unsafe fn store(&self, row: u32, sums: [f32; 4]) {
+        let &Self { args, batch, col, count, .. } = self;
+        if row >= args.m || count == 0 {
+            return;
+        }
+        // SAFETY: row and the first `count` columns lie in the result, and only this thread writes them.
+        unsafe {
+            let x = if self.is_plain { sums } else { self.with_epilogue(row, sums) };
+            let to = offset(batch, args.out_batch, row, args.out_pitch, col);
+            match (args.has(OUT_F32), count == 4 && args.has(OUT_ALIGNED)) {
+                (true, true) => f32::store(args.out.cast::<f32>().add(to), x),
+                (false, true) => T::store(args.out.cast::<T>().add(to), x),
+                (true, false) => store_some(args.out.cast::<f32>().add(to), &x, count),
+                (false, false) => store_some(args.out.cast::<T>().add(to), &x, count),
+            }
         }
     }
+
+    /// Returns the results before rounding. Those outside the result are meaningless.
+    ///
+    /// # Safety
+    /// The row lies in the result.
+    #[inline(always)]
+    unsafe fn with_epilogue(&self, row: u32, sums: [f32; 4]) -> [f32; 4] {
+        let args = self.args;
+        let mut x = [0, 1, 2, 3].map(|i| args.alpha * sums[i] + self.bias[i]);
+        if !args.residual.is_null() {
+            let at = offset(self.batch, args.residual_batch, row, args.residual_pitch, self.col);
+            // SAFETY: row and the first `count` columns lie in the result, and so in the residual.
+            let residual = unsafe {
+                match args.has(OUT_F32) {
+                    true => load_some(args.residual.cast::<f32>().add(at), self.count),
+                    false => load_some(args.residual.cast::<T>().add(at), self.count),
+                }
+            };
+            for i in 0..4 {
+                x[i] += residual[i];
+            }
+        }
+        x.map(|x| activate(x, args.flags))
+    }
+}
+
+/// Reads the first `count` of four numbers, all at once if they are aligned.
+///
+/// # Safety
+/// `from` points to them.
+#[inline(always)]
+unsafe fn load_some<O: Number>(from: *const O, count: usize) -> [f32; 4] {
+    let mut x = [0.0; 4];
+    if count == 4 && from.addr().is_multiple_of(4 * size_of::<O>()) {
+        // SAFETY: four numbers of 2 or 4 bytes, aligned together; every pattern of bits is a number.
+        let numbers: [O; 4] = unsafe {
+            match size_of::<O>() {
+                2 => transmute_copy(&load_global::<u32x2>(from.cast()).to_array()),
+                _ => transmute_copy(&load_global::<u32x4>(from.cast()).to_array()),
+            }
+        };
+        x = numbers.map(O::to_f32);
+    } else {
+        for i in 0..4 {
+            if i < count {
+                // SAFETY: the caller's number.
+                x[i] = unsafe { (*from.add(i)).to_f32() };
+            }
+        }
+    }
+    x
 }
 
 /// Rounds and writes two neighbours in a row, or one at the end of a row. Those outside the result are not written.
 ///
 /// # Safety
-/// Same as for [`store_results`]. With several splits the numbers are the sums of `split`.
+/// Same as for [`Columns::store`]. With several splits the numbers are the sums of `split`.
 #[inline(always)]
 pub unsafe fn store_pair<T: Number>(
     args: &MatmulArgs<T>,

@@ -51,8 +51,12 @@ pub(super) unsafe fn launch<T: Element>(
         };
     let size = size_of::<T>() as u64;
     let has_lines = |pitch: u64| (pitch * size).is_multiple_of(ROW_BYTES);
-    let is_a_fast = has(A_ALIGNED) && has_lines(args.a_pitch);
-    let is_b_fast = has(B_ALIGNED) && has_lines(args.b_pitch);
+    // Some kernels also need rows of whole chunks of 16 bytes.
+    let has_chunks = |elements: u32| (u64::from(elements) * size).is_multiple_of(16);
+    let [a_row, b_row] =
+        [if has(A_TRANSPOSED) { args.m } else { args.k }, if has(B_TRANSPOSED) { args.k } else { args.n }];
+    let is_a_fast = has(A_ALIGNED) && has_lines(args.a_pitch) && has_chunks(a_row);
+    let is_b_fast = has(B_ALIGNED) && has_lines(args.b_pitch) && has_chunks(b_row);
     let a = copied([args.m, args.k], has(A_TRANSPOSED), is_a_fast, args.a_batch, 0);
     let b = copied([args.k, args.n], has(B_TRANSPOSED), is_b_fast, args.b_batch, a.bytes::<T>());
     let bytes = a.bytes::<T>() + b.bytes::<T>();

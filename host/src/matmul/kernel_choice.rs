@@ -97,7 +97,11 @@ pub struct KernelChoice<T: 'static> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel<T: 'static> {
     Serial(&'static KernelOf<MatmulArgs<T>>),
-    Tiles(&'static KernelOf<MatmulArgs<T>, TileShape>),
+    Tiles {
+        kernel: &'static KernelOf<MatmulArgs<T>, TileShape>,
+        /// Whether operands are copied to aligned rows first.
+        aligns: bool,
+    },
     FewRows(&'static KernelOf<MatmulArgs<T>, FewRowsShape>),
     Warpgroups {
         kernel: &'static KernelOf<MatmulArgs<T>, WarpgroupShape>,
@@ -182,7 +186,7 @@ impl<T: Element> KernelChoice<T> {
         let serial = serial.map(|kernel| Self { kernel: Kernel::Serial(kernel), splits: 1 });
         let all = of_tensor_cores::<T>(profile, problem).flat_map(|kernel| {
             let (terms, is_small) = match kernel {
-                Kernel::Tiles(kernel) => (kernel.terms, kernel.rows == 64),
+                Kernel::Tiles { kernel, .. } => (kernel.terms, kernel.rows == 64 && kernel.cols == 64),
                 Kernel::FewRows(kernel) => (kernel.terms, kernel.rows == 32),
                 Kernel::Warpgroups { kernel, .. } => (kernel.terms, false),
                 Kernel::ThreeProducts => (THREE_PRODUCTS.terms, false),
@@ -192,6 +196,7 @@ impl<T: Element> KernelChoice<T> {
             let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
             // Splits of kernels with copies run the same code. Copies that are not needed are tried with one tile only.
             let (is_plain, is_wanted) = match kernel {
+                Kernel::Tiles { aligns, .. } => (!aligns, true),
                 Kernel::Warpgroups { kernel, aligns } => {
                     (!aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
                 }
@@ -215,7 +220,8 @@ impl<T: Element> KernelChoice<T> {
         let align = ALIGN[usize::from(size_of::<T>() == 4)].meta;
         let (first, then) = match self.kernel {
             Kernel::Serial(kernel) => (kernel.meta, None),
-            Kernel::Tiles(kernel) => (kernel.meta, None),
+            Kernel::Tiles { kernel, aligns: false } => (kernel.meta, None),
+            Kernel::Tiles { kernel, aligns: true } => (align, Some(kernel.meta)),
             Kernel::FewRows(kernel) => (kernel.meta, None),
             Kernel::Warpgroups { kernel, aligns: false, .. } => (kernel.meta, None),
             Kernel::Warpgroups { kernel, aligns: true, .. } => (align, Some(kernel.meta)),
@@ -280,7 +286,17 @@ fn of_tensor_cores<T: Element>(
         && THREE_PRODUCTS.units([m, n], MOST_SPLITS, batch) < 1 << 31
         && profile.limits.runs(THREE_PRODUCTS.meta);
     let three = has_three.then_some(Kernel::ThreeProducts);
-    tiles.map(Kernel::Tiles).chain(few_rows.map(Kernel::FewRows)).chain(warpgroups).chain(three)
+    // Asynchronous copies read whole chunks of 16 bytes.
+    let in_row = [if problem.a_is_transposed { m } else { k }, if problem.b_is_transposed { k } else { n }];
+    let has_chunks = in_row.iter().all(|extent| (*extent as usize * size_of::<T>()).is_multiple_of(16));
+    let is_direct = is_aligned && has_chunks;
+    let tiles = tiles.flat_map(move |kernel| {
+        let aligns =
+            [(is_direct || kernel.gathers, false), (can_copy && !is_direct && !kernel.gathers, true)];
+        let aligns = aligns.into_iter().filter_map(|(is_possible, aligns)| is_possible.then_some(aligns));
+        aligns.map(move |aligns| Kernel::Tiles { kernel, aligns })
+    });
+    tiles.chain(few_rows.map(Kernel::FewRows)).chain(warpgroups).chain(three)
 }
 
 impl<T: Element> fmt::Display for KernelChoice<T> {
@@ -310,8 +326,9 @@ mod tests {
 
     #[test]
     fn shapes_get_tiles_that_fit_them() {
-        assert_eq!(chosen(8192, 8192, 8192), "matmul_bf16_kk_128x128");
-        assert!(chosen(16, 4096, 4096).starts_with("matmul_bf16_kk_16x64"), "{}", chosen(16, 4096, 4096));
+        assert_eq!(chosen(8192, 8192, 8192), "matmul_bf16_kk_256x128");
+        let few_rows = chosen(16, 4096, 4096);
+        assert!(few_rows.contains("_16x64") || few_rows.contains("_32x64"), "{few_rows}");
         assert!(chosen(64, 64, 16384).contains("splits of k"), "{}", chosen(64, 64, 16384));
     }
 
@@ -338,11 +355,11 @@ mod tests {
     fn precision_and_layout_select_the_kernel() {
         let problem = Problem { a_is_transposed: true, ..Problem::new(4096, 4096, 4096) };
         let name = |problem: &Problem| KernelChoice::<f32>::new(&profile(80), problem).unwrap().to_string();
-        assert_eq!(name(&problem), "matmul_f32x3_mn_128x128");
+        assert_eq!(name(&problem), "matmul_f32x3_mn_128x64");
         let on_hopper = KernelChoice::<f32>::new(&profile(90), &problem).unwrap().to_string();
         assert_eq!(on_hopper, "matmul_split_f32 + matmul_f32x3_128x128w");
         let problem = Problem { precision: Precision::Tf32, ..problem };
-        assert_eq!(name(&problem), "matmul_f32_mn_128x128");
+        assert_eq!(name(&problem), "matmul_f32_mn_128x256");
         let problem = Problem { a_is_transposed: false, b_is_transposed: true, ..problem };
         let on_hopper = KernelChoice::<f32>::new(&profile(90), &problem).unwrap().to_string();
         assert_eq!(on_hopper, "matmul_f32_kk_128x256w");

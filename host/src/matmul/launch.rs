@@ -39,7 +39,11 @@ pub(super) unsafe fn launch_some<T: Element>(
     unsafe {
         match choice.kernel {
             Kernel::Serial(kernel) => kernel.launch(queue, serial_config(shape, batch), parts)?,
-            Kernel::Tiles(kernel) => kernel.launch(queue, kernel.config(shape, splits, batch), parts)?,
+            Kernel::Tiles { kernel, aligns } => {
+                // The copies must be there until the kernel is queued.
+                let (parts, _copies) = aligned(queue, parts, aligns)?;
+                kernel.launch(queue, kernel.config(shape, splits, batch), parts)?;
+            }
             Kernel::FewRows(kernel) => {
                 let parts = MatmulLaunch { flags: parts.flags & !OUT_TENSOR, ..parts };
                 let terms = (kernel.terms, kernel.has_tensor_cores);
@@ -47,11 +51,7 @@ pub(super) unsafe fn launch_some<T: Element>(
                 kernel.launch(queue, kernel.config(shape, splits, batch), parts)?;
             }
             Kernel::Warpgroups { kernel, aligns } => {
-                // The copies must be there until the kernel is queued.
-                let (parts, _copies) = match aligns {
-                    true => align::launch(queue, parts).map(|(parts, copies)| (parts, Some(copies)))?,
-                    false => (parts, None),
-                };
+                let (parts, _copies) = aligned(queue, parts, aligns)?;
                 let units = kernel.units(shape, splits, batch);
                 let config = kernel.config(units, device.multiprocessors());
                 let parts = with_maps(device, (kernel.terms, true), kernel.box_rows(), parts)?;
@@ -65,6 +65,23 @@ pub(super) unsafe fn launch_some<T: Element>(
         }
     }
     Ok(())
+}
+
+/// Copies the operands to aligned rows if `aligns`. Returns the arguments with the copies, and their memory.
+///
+/// # Safety
+/// Same as for [`align::launch`].
+unsafe fn aligned<T: Element>(
+    queue: &impl Queue,
+    args: MatmulLaunch<T>,
+    aligns: bool,
+) -> Result<(MatmulLaunch<T>, Option<Buffer<u8>>), Error> {
+    if !aligns {
+        return Ok((args, None));
+    }
+    // SAFETY: the caller's contract.
+    let (args, copies) = unsafe { align::launch(queue, args)? };
+    Ok((args, Some(copies)))
 }
 
 /// Returns the arguments of the kernel that writes each split's sums, and memory for them.

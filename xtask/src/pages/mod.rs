@@ -8,6 +8,7 @@ mod collective;
 mod cpu;
 mod figures;
 mod matmul;
+mod matmul80;
 mod operations;
 mod profiles;
 mod rows;
@@ -40,6 +41,8 @@ pub enum Report {
     Gallery(gallery_report::Merged),
     /// Matrix multiplication and its peers, in turns: benches/peers/matmul.py
     Matmul(Turns),
+    /// Matrix multiplication by the code for compute capability 8.0 and its peers: benches/peers/matmul.py --random
+    Matmul80(Turns),
     /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
     Mlp(Files),
     /// RMSNorm and LayerNorm and their peers, in turns: benches/peers/norm.py
@@ -67,6 +70,9 @@ impl Report {
             Report::Figures => {}
             Report::Gallery(merged) => return gallery_report::run(merged),
             Report::Matmul(turns) => matmul::MATMUL.run(turns.runs(matmul::is_own)?)?,
+            Report::Matmul80(turns) => {
+                matmul80::MATMUL_80.run(turns.runs(matmul80::MATMUL_80.is_ours)?)?;
+            }
             Report::Mlp(files) => training::run(files)?,
             Report::Norm(turns) => rows::NORM.run(turns.runs(rows::NORM.is_ours)?)?,
             Report::Softmax(merged) => merged.run()?,

@@ -50,6 +50,12 @@ impl tf32 {
         self.0 & 0xffff_e000
     }
 
+    /// Returns a register of a fragment. Its lower 13 bits, which the tensor cores ignore, can be anything.
+    #[inline(always)]
+    pub fn to_register(self) -> u32 {
+        self.0
+    }
+
     /// Builds the number from the upper 19 of these bits.
     #[inline(always)]
     pub fn from_bits(bits: u32) -> Self {

@@ -7,16 +7,15 @@
 //@ ptx(matmul_01_mma_sync, compute_80+): cp.async.cg == 16, bar.sync == 1
 
 use cuda_std::half::{bf16, f32_to_bf16x2};
-use cuda_std::mem::store_global;
-use cuda_std::mma::FragmentC;
+use cuda_std::mem::{store_global, u32x4};
+use cuda_std::mma::{FragmentA, FragmentB, FragmentC, ldmatrix, mma_sync_tiles};
+use cuda_std::pipeline::memcpy_async_l2_zfill;
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{kernel, pipeline, thread};
 
 use super::ladder::LadderArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use matmul_kernels::copies::{Part, copy_tile};
-use matmul_kernels::operand::Operand;
 
 /// Rows and columns of the tile.
 const SIDE: usize = 128;
@@ -51,17 +50,21 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
     let shared = dynamic_shared_mem::<bf16>();
 
     let copy = |step: usize| {
-        let k = (step * DEPTH) as u32;
-        let part = |first: *const bf16, row: u32, rows: u32| {
-            let first = first.wrapping_add(row as usize * args.k as usize + k as usize);
-            Part { first, pitch: args.k.into(), rows: rows - row, cols: args.k - k }
-        };
-        // SAFETY: the stages fit the shared memory, and the parts lie in the matrices.
+        let (r, k) = (tid / (DEPTH / 8), tid % (DEPTH / 8) * 8);
+        let term = (step * DEPTH + k) as u32;
+        // SAFETY: the stages fit the shared memory. Eight terms are copied if their row and they lie in the matrix.
         unsafe {
             let stage = shared.add(step % STAGES * 2 * OPERAND);
-            let (a, b) = (part(args.a, row, args.m), part(args.b, col, args.n));
-            copy_tile::<bf16, SIDE, DEPTH, PITCH, THREADS>(stage, a, true, tid);
-            copy_tile::<bf16, SIDE, DEPTH, PITCH, THREADS>(stage.add(OPERAND), b, true, tid);
+            for (to, from, row, rows) in
+                [(stage, args.a, row, args.m), (stage.add(OPERAND), args.b, col, args.n)]
+            {
+                for r in (r..SIDE).step_by(THREADS / (DEPTH / 8)) {
+                    let row = row + r as u32;
+                    let bytes = if row < rows && term < args.k { 16 } else { 0 };
+                    let from = from.wrapping_add(row as usize * args.k as usize + term as usize);
+                    memcpy_async_l2_zfill::<u32x4>(to.add(r * PITCH + k).cast(), from.cast(), bytes);
+                }
+            }
         }
     };
     // SAFETY: a stage is read after all threads have waited for its copies and reached a barrier, and is overwritten after they
@@ -85,13 +88,18 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
             let mut k = 0;
             while k < DEPTH {
                 let [warp_row, warp_col] = warp_origin(tid);
-                let a = core::array::from_fn(|i| bf16::load_a::<true>(stage, PITCH, warp_row + 16 * i, k));
-                let mut b = [[0; 2]; FRAGMENTS[1]];
+                let lane = tid % 32;
+                let a = core::array::from_fn::<_, { FRAGMENTS[0] }, _>(|i| {
+                    let row = warp_row + 16 * i + lane % 16;
+                    FragmentA::from_registers(ldmatrix(stage.add(row * PITCH + k + lane / 16 * 8)))
+                });
+                let mut b = [FragmentB::<bf16>::from_registers([0; 2]); FRAGMENTS[1]];
                 for j in 0..FRAGMENTS[1] / 2 {
-                    [b[2 * j], b[2 * j + 1]] =
-                        bf16::load_b::<true>(stage.add(OPERAND), PITCH, warp_col + 16 * j, k);
+                    let row = warp_col + 16 * j + lane % 8 + lane / 16 * 8;
+                    let [x, y, z, w] = ldmatrix(stage.add(OPERAND + row * PITCH + k + lane / 8 % 2 * 8));
+                    [b[2 * j], b[2 * j + 1]] = [[x, y], [z, w]].map(FragmentB::from_registers);
                 }
-                bf16::multiply::<false, { FRAGMENTS[0] }, { FRAGMENTS[1] }>(&a, &b, &mut sums);
+                mma_sync_tiles(&a, &b, &mut sums);
                 k += 16;
             }
         }

@@ -1,8 +1,8 @@
-//! Copies operands whose rows do not start at multiples of 16 bytes, which tensor copies cannot read.
+//! Copies operands whose rows do not start at multiples of 16 bytes, which asynchronous copies cannot read.
 //!
 //! The copies have rows at multiples of 128 bytes. A multiplication of large matrices reads each row many times, so it gains
 //! far more than the copy costs.
-//@ ptx(matmul_align_16, compute_90a): ld.global.nc.v4 >= 1, st.global.v4 >= 1, .local == 0
+//@ ptx(matmul_align_16, compute_80+): ld.global.nc.v4 >= 1, st.global.v4 >= 1, .local == 0
 
 use cuda_std::mem::{load_global_nc, store_global, u32x4};
 use cuda_std::{KernelArgs, kernel, thread};
@@ -40,7 +40,7 @@ pub struct AlignArgs {
 /// The launch is as described, and the matrices match the arguments. No other code uses `out`.
 #[kernel(
     max_threads = 256,
-    arch = "90a",
+    min_arch = 80,
     args,
     instances(
         matmul_align_16 = <2>;

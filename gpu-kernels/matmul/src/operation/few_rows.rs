@@ -19,7 +19,7 @@ use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
 use cuda_std::{cluster, kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::epilogue::store_results;
+use super::super::epilogue::Columns;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::FewRowsShape;
 use super::warpgroup_operand::WarpgroupOperand;
@@ -242,7 +242,7 @@ impl<const STAGES: usize> Part<STAGES> {
                         }
                     }
                 }
-                store_results(args, self.batch, [row + r as u32, col + c as u32], total);
+                Columns::new(args, self.batch, col + c as u32).store(row + r as u32, total);
                 i += THREADS as usize;
             }
             // No block exits while another one reads its sums.

@@ -4,13 +4,14 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 
 use super::super::args::MatmulArgs;
+use super::super::copies::TileLayout;
 use super::align::{self, AlignArgs, matmul_align};
 use super::few_rows::{self, matmul_few_rows};
 use super::few_rows_f32::matmul_few_rows_f32;
 use super::reduce::{self, matmul_reduce};
 use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
 use super::split::{SIDE, SplitArgs, matmul_split_f32};
-use super::tensor_tiles::matmul_tiles;
+use super::tensor_tiles::{matmul_tiles, sums_bytes};
 use super::three_products::matmul_three_products;
 use super::warpgroup_tiles::matmul_warpgroups;
 use super::warpgroup_work::{ROWS, terms};
@@ -24,6 +25,8 @@ pub struct TileShape {
     pub cols: u32,
     /// Terms of a buffer: a split of k has whole buffers.
     pub terms: u32,
+    /// Rows and columns of a warp's part.
+    pub warp: [u32; 2],
     /// Threads of the block.
     pub threads: u32,
     /// Bytes of dynamic shared memory.
@@ -34,26 +37,35 @@ pub struct TileShape {
     pub b_along_k: bool,
     /// Whether `f32` is multiplied as three products of TF32.
     pub is_three_products: bool,
+    /// Whether the rows of the operands may start and end anywhere, and not only at multiples of 16 bytes.
+    pub gathers: bool,
 }
 
 impl TileShape {
     pub(super) const fn new(
         [rows, cols, terms]: [usize; 3],
+        [warp_rows, warp_cols]: [usize; 2],
         along_k: [usize; 2],
-        shared_bytes: usize,
-        threads: usize,
-        is_three_products: bool,
+        [stages, bytes]: [usize; 2],
+        [is_three_products, gathers]: [bool; 2],
     ) -> Self {
-        assert!(rows * super::tile_sums::sums_pitch(cols) * 4 <= shared_bytes, "the sums fit the buffers");
+        let warps = rows / warp_rows * (cols / warp_cols);
+        let a = TileLayout::new(along_k[0] == 1, rows, terms, bytes);
+        let b = TileLayout::new(along_k[1] == 1, cols, terms, bytes);
+        let stages_bytes = stages * (a.bytes() + b.bytes()) as usize;
+        let sums_bytes = warps * sums_bytes(warp_rows, warp_cols);
+        let shared_bytes = if sums_bytes > stages_bytes { sums_bytes } else { stages_bytes };
         Self {
             rows: rows as u32,
             cols: cols as u32,
             terms: terms as u32,
-            threads: threads as u32,
+            warp: [warp_rows as u32, warp_cols as u32],
+            threads: 32 * warps as u32,
             shared_bytes: shared_bytes as u32,
             a_along_k: along_k[0] == 1,
             b_along_k: along_k[1] == 1,
             is_three_products,
+            gathers,
         }
     }
 

@@ -6,7 +6,7 @@ use cuda_std::mem::{f32x4, load_global};
 use cuda_std::{kernel, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::epilogue::store_results;
+use super::super::epilogue::Columns;
 use common_kernels::element::Output;
 
 /// Threads of a block.
@@ -52,5 +52,5 @@ pub unsafe fn matmul_reduce<T: Output<4>>(args: MatmulArgs<T>) {
         }
     }
     // SAFETY: the thread's own results.
-    unsafe { store_results(&args, batch, [row, col], total) };
+    unsafe { Columns::new(&args, batch, col).store(row, total) };
 }

@@ -1,5 +1,5 @@
-//! Splits each `f32` into two TF32 numbers whose sum nearly equals it, and stores the terms of a sum next to each other.
-//@ ptx(matmul_split_f32, compute_90+): bar.sync == 1, .local == 0, cvt.rna.tf32.f32 >= 2
+//! Splits each `f32` into a TF32 number and the remainder, and stores the terms of a sum next to each other.
+//@ ptx(matmul_split_f32, compute_90+): bar.sync == 1, .local == 0, cvt.rna.tf32.f32 >= 1
 
 use cuda_std::{KernelArgs, kernel, shared_array, thread};
 

@@ -1,32 +1,52 @@
-//! Matrix multiplication by `mma.sync`, for every shape, layout and alignment (compute capability 8.0 and later).
+//! Matrix multiplication by `mma.sync`, for every shape and layout (compute capability 8.0 and later).
 //!
 //! A block computes a tile of `BM` x `BN` results, and its warps share it, `WM` x `WN` each. Copies of the next terms run
-//! ahead of the multiplications, through `STAGES` buffers of `BK` terms. The accumulators reach the results through shared
-//! memory, so that each access to global memory has 16 bytes or four elements, and the epilogue's code exists once.
+//! ahead of the multiplications, through `STAGES` buffers of `BK` terms, and the fragments of the next terms are loaded under
+//! the multiplications. A warp's part has 64 x 64 results where there are enough, because the loads of smaller parts take
+//! longer than their multiplications.
+//!
+//! The accumulators reach the results through shared memory, 32 rows of a warp at a time, so that each access to global
+//! memory has 16 bytes or four elements.
 //!
 //! With more than one split, the blocks along y compute the sums over parts of k, and [`super::reduce`] adds them up in the
 //! order of the parts. Every sum has a fixed order, so two runs give the same bits.
 //!
 //! The instances are the tuning table: the tile, the warp's part of it, the terms of a buffer, the buffers.
-//@ ptx(matmul_bf16_kk_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.shared == 12, cp.async.cg >= 8, .local == 0
-//@ ptx(matmul_bf16_kk_128x128, compute_80+): mma.sync.aligned.m16n8k16 == 32, bar.sync == 3
-//@ ptx(matmul_f16_mn_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.trans == 12, .local == 0
-//@ ptx(matmul_f32_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 >= 16, .local == 0
-//@ ptx(matmul_f32x3_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 >= 48, .local == 0
-//@ allow-local(matmul_bf16_mk_128x128, matmul_f16_mk_128x128, compute_80): two registers of 128 too few
+//@ ptx(matmul_bf16_kk_256x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.shared == 24, cp.async.cg >= 6, .local == 0
+//@ ptx(matmul_bf16_kk_256x128, compute_80+): mma.sync.aligned.m16n8k16 == 64, bar.sync == 3
+//@ ptx(matmul_f16_mn_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.trans == 40, .local == 0
+//@ ptx(matmul_f32_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 == 128, cvt.rna.tf32.f32 == 128, .local == 0
+//@ ptx(matmul_f32_kn_128x128, compute_80+): ld.shared.b32 == 80, .local == 0
+//@ ptx(matmul_f32x3_kk_128x64, compute_80+): mma.sync.aligned.m16n8k8 == 192, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{f32x4, load_shared};
-use cuda_std::{kernel, thread};
+use cuda_std::mma::FragmentC;
+use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::{kernel, thread, warp};
 
 use super::super::args::MatmulArgs;
-use super::super::epilogue::store_results;
+use super::super::epilogue::Columns;
 use super::super::operand::Operand;
 use super::super::tile_order::grouped;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::TileShape;
-use super::tile_sums::{sums_pitch, tile_sums};
+use super::tile_sums::tile_sums;
 use common_kernels::element::Output;
+
+/// Rows of a warp's sums that are in shared memory at a time.
+const ROWS: usize = 32;
+
+/// The bytes of a warp's sums in shared memory, for its part of `wm` x `wn`.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) const fn sums_bytes(wm: usize, wn: usize) -> usize {
+    4 * pitch(wn) * if wm < ROWS { wm } else { ROWS }
+}
+
+/// Floats from one row of a warp's sums to the next: rows that are written at a time begin in different banks.
+const fn pitch(wn: usize) -> usize {
+    wn + 8
+}
 
 /// Multiplies the arguments' matrices.
 ///
@@ -36,57 +56,86 @@ use common_kernels::element::Output;
 ///
 /// # Safety
 /// The launch is as described. The matrices match their shapes, pitches and batches, and no other code uses `out`, which
-/// with several splits holds their sums. The flags match the addresses and pitches.
+/// with several splits holds their sums. The flags match the addresses and pitches; if `facts` does not say that the kernel
+/// gathers, all rows of A and B start at multiples of 16 bytes and have a multiple of 16 bytes.
 #[kernel(
     with(
         THREADS = BM / WM * (BN / WN) * 32,
-        AR = A_K * BM + (1 - A_K) * BK, AC = A_K * BK + (1 - A_K) * BM,
-        BR = B_K * BN + (1 - B_K) * BK, BC = B_K * BK + (1 - B_K) * BN,
-        AP = AC + 16 / BYTES + (1 - A_K) * (BYTES / 4) * 4,
-        BP = BC + 16 / BYTES + (1 - B_K) * (BYTES / 4) * 4,
         MF = WM / 16,
         NF = WN / 8,
-        STAGE_A = AR * AP,
-        STAGE = AR * AP + BR * BP,
     ),
     max_threads = THREADS,
     min_arch = 80,
     args,
-    facts: TileShape = TileShape::new([BM, BN, BK], [A_K, B_K], STAGES * STAGE * BYTES, THREADS, THREE),
+    facts: TileShape = TileShape::new([BM, BN, BK], [WM, WN], [A_K, B_K], [STAGES, BYTES], [THREE, GATHERS]),
     instances(
-        for T in [bf16, f16], BYTES = 2, THREE = false {
-            matmul_{T}_kk_128x128 = <1, 1, 128, 128, 64, 32, 32, 4>, min_blocks = 2;
-            matmul_{T}_kn_128x128 = <1, 0, 128, 128, 64, 32, 32, 4>, min_blocks = 2;
-            matmul_{T}_mk_128x128 = <0, 1, 128, 128, 64, 32, 32, 4>, min_blocks = 2;
-            matmul_{T}_mn_128x128 = <0, 0, 128, 128, 64, 32, 32, 4>, min_blocks = 2;
-            matmul_{T}_kk_64x64 = <1, 1, 64, 64, 32, 32, 64, 3>, min_blocks = 4;
-            matmul_{T}_kn_64x64 = <1, 0, 64, 64, 32, 32, 64, 3>, min_blocks = 4;
-            matmul_{T}_mk_64x64 = <0, 1, 64, 64, 32, 32, 64, 3>, min_blocks = 4;
-            matmul_{T}_mn_64x64 = <0, 0, 64, 64, 32, 32, 64, 3>, min_blocks = 4;
-            matmul_{T}_kk_32x64 = <1, 1, 32, 64, 32, 16, 128, 3>, min_blocks = 2;
-            matmul_{T}_kn_32x64 = <1, 0, 32, 64, 32, 16, 128, 3>, min_blocks = 2;
+        for T in [bf16, f16], BYTES = 2, THREE = false, GATHERS = false {
+            matmul_{T}_kk_256x128 = <1, 1, 256, 128, 64, 64, 32, 4>, min_blocks = 1;
+            matmul_{T}_kn_256x128 = <1, 0, 256, 128, 64, 64, 32, 4>, min_blocks = 1;
+            matmul_{T}_mk_256x128 = <0, 1, 256, 128, 64, 64, 32, 4>, min_blocks = 1;
+            matmul_{T}_mn_256x128 = <0, 0, 256, 128, 64, 64, 32, 4>, min_blocks = 1;
+            matmul_{T}_kk_128x128 = <1, 1, 128, 128, 64, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_kn_128x128 = <1, 0, 128, 128, 64, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_mk_128x128 = <0, 1, 128, 128, 64, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_mn_128x128 = <0, 0, 128, 128, 64, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_kk_64x128 = <1, 1, 64, 128, 32, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_kn_64x128 = <1, 0, 64, 128, 32, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_mk_64x128 = <0, 1, 64, 128, 32, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_mn_64x128 = <0, 0, 64, 128, 32, 64, 64, 3>, min_blocks = 2;
+            matmul_{T}_kk_64x64 = <1, 1, 64, 64, 32, 32, 64, 4>, min_blocks = 3;
+            matmul_{T}_kn_64x64 = <1, 0, 64, 64, 32, 32, 64, 4>, min_blocks = 3;
+            matmul_{T}_mk_64x64 = <0, 1, 64, 64, 32, 32, 64, 4>, min_blocks = 3;
+            matmul_{T}_mn_64x64 = <0, 0, 64, 64, 32, 32, 64, 4>, min_blocks = 3;
+            matmul_{T}_kk_32x64 = <1, 1, 32, 64, 32, 16, 128, 3>, min_blocks = 3;
+            matmul_{T}_kn_32x64 = <1, 0, 32, 64, 32, 16, 128, 3>, min_blocks = 3;
             matmul_{T}_kk_16x64 = <1, 1, 16, 64, 16, 16, 128, 3>, min_blocks = 3;
             matmul_{T}_kn_16x64 = <1, 0, 16, 64, 16, 16, 128, 3>, min_blocks = 3;
         }
-        T = f32, BYTES = 4, THREE = false {
-            matmul_f32_kk_128x128 = <1, 1, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
-            matmul_f32_kn_128x128 = <1, 0, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
-            matmul_f32_mk_128x128 = <0, 1, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
-            matmul_f32_mn_128x128 = <0, 0, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
-            matmul_f32_kk_64x64 = <1, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
-            matmul_f32_kn_64x64 = <1, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
-            matmul_f32_mk_64x64 = <0, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
-            matmul_f32_mn_64x64 = <0, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+        for T in [bf16, f16], BYTES = 2, THREE = false, GATHERS = true {
+            matmul_{T}_kk_64x64u = <1, 1, 64, 64, 32, 32, 64, 3>, min_blocks = 3;
+            matmul_{T}_kn_64x64u = <1, 0, 64, 64, 32, 32, 64, 3>, min_blocks = 3;
+            matmul_{T}_mk_64x64u = <0, 1, 64, 64, 32, 32, 64, 3>, min_blocks = 3;
+            matmul_{T}_mn_64x64u = <0, 0, 64, 64, 32, 32, 64, 3>, min_blocks = 3;
         }
-        T = f32, BYTES = 4, THREE = true {
-            matmul_f32x3_kk_128x128 = <1, 1, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
-            matmul_f32x3_kn_128x128 = <1, 0, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
-            matmul_f32x3_mk_128x128 = <0, 1, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
-            matmul_f32x3_mn_128x128 = <0, 0, 128, 128, 64, 32, 32, 3>, min_blocks = 1;
+        T = f32, BYTES = 4, THREE = false, GATHERS = false {
+            matmul_f32_kk_128x256 = <1, 1, 128, 256, 64, 64, 32, 3>, min_blocks = 1;
+            matmul_f32_kn_128x256 = <1, 0, 128, 256, 64, 64, 16, 4>, min_blocks = 1;
+            matmul_f32_mk_128x256 = <0, 1, 128, 256, 64, 64, 16, 4>, min_blocks = 1;
+            matmul_f32_mn_128x256 = <0, 0, 128, 256, 64, 64, 16, 4>, min_blocks = 1;
+            matmul_f32_kk_128x128 = <1, 1, 128, 128, 64, 64, 32, 3>, min_blocks = 2;
+            matmul_f32_kn_128x128 = <1, 0, 128, 128, 64, 64, 32, 3>, min_blocks = 2;
+            matmul_f32_mk_128x128 = <0, 1, 128, 128, 64, 64, 16, 4>, min_blocks = 2;
+            matmul_f32_mn_128x128 = <0, 0, 128, 128, 64, 64, 16, 4>, min_blocks = 2;
+            matmul_f32_kk_64x128 = <1, 1, 64, 128, 32, 64, 32, 3>, min_blocks = 2;
+            matmul_f32_kn_64x128 = <1, 0, 64, 128, 32, 64, 32, 3>, min_blocks = 2;
+            matmul_f32_mk_64x128 = <0, 1, 64, 128, 32, 64, 32, 3>, min_blocks = 2;
+            matmul_f32_mn_64x128 = <0, 0, 64, 128, 32, 64, 32, 3>, min_blocks = 2;
+            matmul_f32_kk_64x64 = <1, 1, 64, 64, 32, 32, 32, 4>, min_blocks = 3;
+            matmul_f32_kn_64x64 = <1, 0, 64, 64, 32, 32, 32, 4>, min_blocks = 3;
+            matmul_f32_mk_64x64 = <0, 1, 64, 64, 32, 32, 32, 4>, min_blocks = 3;
+            matmul_f32_mn_64x64 = <0, 0, 64, 64, 32, 32, 32, 4>, min_blocks = 3;
+        }
+        T = f32, BYTES = 4, THREE = false, GATHERS = true {
+            matmul_f32_kk_64x64u = <1, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+            matmul_f32_kn_64x64u = <1, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+            matmul_f32_mk_64x64u = <0, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+            matmul_f32_mn_64x64u = <0, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+        }
+        T = f32, BYTES = 4, THREE = true, GATHERS = false {
+            matmul_f32x3_kk_128x64 = <1, 1, 128, 64, 64, 32, 32, 3>, min_blocks = 2;
+            matmul_f32x3_kn_128x64 = <1, 0, 128, 64, 64, 32, 32, 3>, min_blocks = 2;
+            matmul_f32x3_mk_128x64 = <0, 1, 128, 64, 64, 32, 32, 3>, min_blocks = 2;
+            matmul_f32x3_mn_128x64 = <0, 0, 128, 64, 64, 32, 32, 3>, min_blocks = 2;
             matmul_f32x3_kk_64x64 = <1, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
             matmul_f32x3_kn_64x64 = <1, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
             matmul_f32x3_mk_64x64 = <0, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
             matmul_f32x3_mn_64x64 = <0, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+        }
+        T = f32, BYTES = 4, THREE = true, GATHERS = true {
+            matmul_f32x3_kk_64x64u = <1, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+            matmul_f32x3_kn_64x64u = <1, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+            matmul_f32x3_mk_64x64u = <0, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
+            matmul_f32x3_mn_64x64u = <0, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
         }
     ),
 )]
@@ -102,61 +151,61 @@ pub unsafe fn matmul_tiles<
     const STAGES: usize,
     const BYTES: usize,
     const THREE: bool,
+    const GATHERS: bool,
     const THREADS: usize,
-    const AR: usize,
-    const AC: usize,
-    const BR: usize,
-    const BC: usize,
-    const AP: usize,
-    const BP: usize,
     const MF: usize,
     const NF: usize,
-    const STAGE_A: usize,
-    const STAGE: usize,
 >(
     args: MatmulArgs<T>,
 ) {
-    let tid = thread::thread_idx_x() as usize;
     let tiles = [args.m.div_ceil(BM as u32), args.n.div_ceil(BN as u32)];
     let [row, col] = grouped(thread::block_idx_x(), tiles);
-    let [row, col] = [row * BM as u32, col * BN as u32];
+    let at = [row * BM as u32, col * BN as u32];
     let (split, batch) = (thread::block_idx_y(), thread::block_idx_z());
+    let number = thread::thread_idx_x() as usize / 32;
+    let part = [number / (BN / WN) * WM, number % (BN / WN) * WN];
+    let [row, col] = [0, 1].map(|i| at[i] + part[i] as u32);
     // SAFETY: all threads of the block execute this, and its dynamic shared memory is as `facts` states. Only this block
-    // writes its results.
+    // writes its results. After the barrier no warp reads the stages; then each uses memory of its own.
     unsafe {
-        let to = tile_sums::<
-            T,
-            A_K,
-            B_K,
-            BM,
-            BN,
-            WM,
-            WN,
-            BK,
-            STAGES,
-            THREE,
-            THREADS,
-            AR,
-            AC,
-            BR,
-            BC,
-            AP,
-            BP,
-            MF,
-            NF,
-            STAGE_A,
-            STAGE,
-        >(&args, [row, col], split, batch);
+        let part = part.map(|place| place as u32);
+        let sums = tile_sums::<T, A_K, B_K, BM, BN, BK, STAGES, THREE, GATHERS, THREADS, MF, NF>(
+            &args,
+            at,
+            part,
+            [split, batch],
+        );
         let args = MatmulArgs {
             out: args.out.wrapping_add(4 * (u64::from(split) * args.split_pitch) as usize),
             ..args
         };
-        let mut i = tid;
-        while i < BM * BN / 4 {
-            let (r, c) = (i / (BN / 4), i % (BN / 4) * 4);
-            let four: f32x4 = load_shared(to.add(r * sums_pitch(BN) + c).cast());
-            store_results(&args, batch, [row + r as u32, col + c as u32], four.to_array());
-            i += THREADS;
+        thread::sync_threads_aligned();
+        let rows = if WM < ROWS { WM } else { ROWS };
+        let shared = dynamic_shared_mem::<f32>().add(number * rows * pitch(WN));
+        let lane = warp::lane_id();
+        let (group_row, group_col) = FragmentC::position(lane, 0);
+        // A lane's columns are the same in all rows.
+        let across = WN as u32 / 4;
+        let c = lane % across * 4;
+        let columns = Columns::new(&args, batch, col + c);
+        for first in (0..MF).step_by(rows / 16) {
+            for i in 0..rows / 16 {
+                for j in 0..NF {
+                    for element in 0..FragmentC::ELEMENTS {
+                        let r = 16 * i + group_row + element / 2 * 8;
+                        let c = 8 * j + group_col + element % 2;
+                        *shared.add(r * pitch(WN) + c) = sums[first + i][j].0[element];
+                    }
+                }
+            }
+            warp::sync_warp(u32::MAX);
+            let mut r = lane / across;
+            while r < rows as u32 {
+                let four: f32x4 = load_shared(shared.add(r as usize * pitch(WN) + c as usize).cast());
+                columns.store(row + 16 * first as u32 + r, four.to_array());
+                r += 32 / across;
+            }
+            warp::sync_warp(u32::MAX);
         }
     }
 }
