@@ -19,12 +19,13 @@ fn are_committed(sections: Vec<Section>) {
 
 #[test]
 fn our_pages_have_the_figures_that_were_merged() {
-    let turns: [&Subject; 7] = [
+    let turns: [&Subject; 8] = [
         &softmax::SOFTMAX,
         &matmul::MATMUL,
         &attention::ATTENTION,
         &rows::NORM,
         &rows::AXIS,
+        &candle::CANDLE,
         &training::MLP,
         &collective::COLLECTIVE,
     ];

@@ -3,6 +3,7 @@
 
 mod accuracy;
 mod attention;
+mod candle;
 mod charts;
 mod collective;
 mod cpu;
@@ -31,6 +32,8 @@ pub enum Report {
     Attention80(Turns),
     /// Sums, cumulative sums and transposes and their peers, in turns: benches/peers/axis.py
     Axis(Turns),
+    /// Our operations on candle's tensors and candle's own, in turns: host/candle/examples/versus.rs
+    Candle(Turns),
     /// Work on several GPUs: `cargo bench collective` and benches/peers/collective.py
     Collective(Files),
     /// Train on this machine's CPU, and the same in JAX, and write docs/cpu.md
@@ -65,6 +68,7 @@ impl Report {
                 attention::ATTENTION_80.run(turns.runs(attention::ATTENTION_80.is_ours)?)?;
             }
             Report::Axis(turns) => rows::AXIS.run(turns.runs(rows::AXIS.is_ours)?)?,
+            Report::Candle(turns) => candle::CANDLE.run(turns.runs(candle::CANDLE.is_ours)?)?,
             Report::Collective(files) => collective::run(files)?,
             Report::Cpu(measured) => measured.run()?,
             Report::Figures => {}
