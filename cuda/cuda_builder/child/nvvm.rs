@@ -51,8 +51,9 @@ fn run() -> Result<String, Failure> {
     nvvm.compile(&modules, &options).map_err(|(reason, log)| Failure::Refused { reason, log })
 }
 
+/// The system's loader.
 #[cfg(unix)]
-mod system {
+mod loader {
     use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
     use std::os::unix::ffi::OsStrExt;
 
@@ -61,11 +62,72 @@ mod system {
         fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
         fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
         fn dlerror() -> *const c_char;
-        #[cfg(target_os = "linux")]
-        fn prctl(option: c_int, ...) -> c_int;
     }
 
     const RTLD_NOW: c_int = 2;
+
+    /// Loads the library at `path`, for good.
+    pub fn open(path: &OsStr) -> Result<*mut c_void, String> {
+        let name = CString::new(path.as_bytes()).map_err(|error| error.to_string())?;
+        // SAFETY: the name is terminated; libNVVM's initialisers only touch the library's own state.
+        let library = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
+        if library.is_null() { Err(last_error()) } else { Ok(library) }
+    }
+
+    /// The address of a function of a library from [`open`].
+    pub fn find(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
+        // SAFETY: the library is loaded, and the name is terminated.
+        let address = unsafe { dlsym(library, name.as_ptr()) };
+        if address.is_null() { Err(last_error()) } else { Ok(address) }
+    }
+
+    /// The loader's message for the last failure.
+    fn last_error() -> String {
+        // SAFETY: the call has no precondition, and returns null or a terminated string that lives until the next call.
+        unsafe { super::system::text_of(dlerror()) }
+            .unwrap_or_else(|| "the loader gives no reason".to_owned())
+    }
+}
+
+/// The system's loader.
+#[cfg(windows)]
+mod loader {
+    use std::ffi::{CStr, OsStr, c_char, c_void};
+    use std::io::Error;
+    use std::os::windows::ffi::OsStrExt;
+
+    // The standard library links kernel32, which has these.
+    unsafe extern "system" {
+        fn LoadLibraryW(name: *const u16) -> *mut c_void;
+        fn GetProcAddress(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    }
+
+    /// Loads the library at `path`, for good.
+    pub fn open(path: &OsStr) -> Result<*mut c_void, String> {
+        let name: Vec<u16> = path.encode_wide().chain([0]).collect();
+        // SAFETY: the name is terminated; libNVVM's initialisers only touch the library's own state.
+        let library = unsafe { LoadLibraryW(name.as_ptr()) };
+        if library.is_null() { Err(Error::last_os_error().to_string()) } else { Ok(library) }
+    }
+
+    /// The address of a function of a library from [`open`].
+    pub fn find(library: *mut c_void, name: &CStr) -> Result<*mut c_void, String> {
+        // SAFETY: the library is loaded, and the name is terminated.
+        let address = unsafe { GetProcAddress(library, name.as_ptr()) };
+        if address.is_null() { Err(Error::last_os_error().to_string()) } else { Ok(address) }
+    }
+}
+
+mod system {
+    use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+
+    use super::loader;
+
+    #[cfg(target_os = "linux")]
+    unsafe extern "C" {
+        // The standard library links the C library, which has it.
+        fn prctl(option: c_int, ...) -> c_int;
+    }
 
     /// Makes the system kill this process when its parent ends, even if the parent is killed.
     pub fn die_with_parent() {
@@ -92,13 +154,7 @@ mod system {
         /// # Errors
         /// The loader's message, or the name of a missing function.
         pub fn load(path: &OsStr) -> Result<Nvvm, String> {
-            let name = CString::new(path.as_bytes()).map_err(|error| error.to_string())?;
-            // SAFETY: the name is terminated; libNVVM's initialisers only touch the library's own state.
-            let library = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
-            if library.is_null() {
-                return Err(last_error());
-            }
-            let nvvm = Nvvm { library };
+            let nvvm = Nvvm { library: loader::open(path)? };
             for name in [c"nvvmCreateProgram", c"nvvmLazyAddModuleToProgram", c"nvvmCompileProgram"] {
                 nvvm.address(name).map_err(|error| {
                     format!("it is not libNVVM: it has no {} ({error})", name.to_string_lossy())
@@ -134,9 +190,7 @@ mod system {
         }
 
         fn address(&self, name: &CStr) -> Result<*mut c_void, String> {
-            // SAFETY: the library is loaded, and the name is terminated.
-            let address = unsafe { dlsym(self.library, name.as_ptr()) };
-            if address.is_null() { Err(last_error()) } else { Ok(address) }
+            loader::find(self.library, name)
         }
 
         /// Looks up the function `name`. The error is the loader's message.
@@ -167,17 +221,11 @@ mod system {
         }
     }
 
-    /// The loader's message for the last failure.
-    fn last_error() -> String {
-        // SAFETY: the call has no precondition, and returns null or a terminated string that lives until the next call.
-        unsafe { text_of(dlerror()) }.unwrap_or_else(|| "the loader gives no reason".to_owned())
-    }
-
     /// The text at `address`; `None` for null.
     ///
     /// # Safety
     /// `address` is null or points to a terminated string.
-    unsafe fn text_of(address: *const c_char) -> Option<String> {
+    pub unsafe fn text_of(address: *const c_char) -> Option<String> {
         if address.is_null() {
             return None;
         }
@@ -240,25 +288,6 @@ mod system {
             self.nvvm.check(status)?;
             buffer.truncate(buffer.iter().position(|&b| b == 0).unwrap_or(len));
             Ok(String::from_utf8_lossy(&buffer).into_owned())
-        }
-    }
-}
-
-#[cfg(not(unix))]
-mod system {
-    use std::ffi::OsStr;
-
-    pub fn die_with_parent() {}
-
-    pub enum Nvvm {}
-
-    impl Nvvm {
-        pub fn load(_: &OsStr) -> Result<Nvvm, String> {
-            Err("libNVVM is loaded on Linux only".to_owned())
-        }
-
-        pub fn compile(&self, _: &[Vec<u8>], _: &[String]) -> Result<String, (String, String)> {
-            match *self {}
         }
     }
 }

@@ -82,13 +82,13 @@ pub(crate) fn remove(path: &Path) -> Result<(), CudaBuilderError> {
 }
 
 /// Whether the file system of the folder lets programs run, as far as the system says.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 pub(crate) fn runs_programs(folder: &Path) -> bool {
     use rustix::fs::StatVfsMountFlags;
     !rustix::fs::statvfs(folder).is_ok_and(|system| system.f_flag.contains(StatVfsMountFlags::NOEXEC))
 }
 
-#[cfg(not(unix))]
+#[cfg(not(target_os = "linux"))]
 pub(crate) fn runs_programs(_folder: &Path) -> bool {
     true
 }

@@ -101,10 +101,15 @@ fn version_in(path: &Path) -> Vec<u32> {
 }
 
 fn in_toolkit(root: &Path) -> Option<Place> {
-    let library = ["nvvm/lib64/libnvvm.so", "nvvm/lib/libnvvm.so", "nvvm/lib64/libnvvm.so.4"]
-        .iter()
-        .map(|name| root.join(name))
-        .find(|path| path.is_file())?;
+    let named = ["nvvm/lib64/libnvvm.so", "nvvm/lib/libnvvm.so", "nvvm/lib64/libnvvm.so.4"];
+    // On Windows the name has a number: `nvvm64_40_0.dll`.
+    let files = ["nvvm/bin", "nvvm/bin/x64"].into_iter().flat_map(|folder| root.join(folder).read_dir());
+    let is_dll = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("nvvm64_") && name.ends_with(".dll")
+    };
+    let dlls = files.flatten().flatten().map(|entry| entry.path()).filter(is_dll);
+    let library = named.iter().map(|name| root.join(name)).chain(dlls).find(|path| path.is_file())?;
     let libdevice = libdevice_of(&library)?;
     Some(Place { library, libdevice })
 }
@@ -113,7 +118,8 @@ fn in_toolkit(root: &Path) -> Option<Place> {
 /// links resolved.
 fn libdevice_of(library: &Path) -> Option<PathBuf> {
     let roots = [Some(library.to_owned()), library.canonicalize().ok()];
-    let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());
+    // The library is one folder deep, or two in `bin/x64`.
+    let roots = roots.iter().flatten().flat_map(|path| path.ancestors().skip(2).take(2));
     let names = ["libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc"];
     roots.flat_map(|root| names.map(|name| root.join(name))).find(|path| path.is_file())
 }
@@ -145,6 +151,20 @@ mod tests {
         std::fs::create_dir(folder.path().join("libdevice")).unwrap();
         std::fs::write(folder.path().join("libdevice/libdevice.10.bc"), "").unwrap();
         assert!(refusal(&library).starts_with("loading libNVVM from"));
+    }
+
+    #[test]
+    fn the_library_of_windows_is_found() {
+        for file in ["nvvm/bin/nvvm64_40_0.dll", "nvvm/bin/x64/nvvm64_40_0.dll"] {
+            let folder = tempfile::tempdir().unwrap();
+            let (library, libdevice) =
+                (folder.path().join(file), folder.path().join("nvvm/libdevice/libdevice.10.bc"));
+            for path in [&library, &libdevice] {
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, "").unwrap();
+            }
+            assert_eq!(in_toolkit(folder.path()), Some(Place { library, libdevice }));
+        }
     }
 
     #[test]

@@ -169,9 +169,16 @@ impl Child {
     /// Writes the child's file to `tools`, or to a folder for this build alone if `tools` is not writable or programs cannot
     /// run there.
     fn install(tools: &Path) -> Result<Child, CudaBuilderError> {
+        if PROGRAM.is_empty() {
+            return Err(CudaBuilderError::Options(
+                "this program was built without a linker for its system, so it lacks the program that runs libNVVM; build it \
+                 on this system"
+                    .to_owned(),
+            ));
+        }
         static HASH: OnceLock<String> = OnceLock::new();
         let hash = HASH.get_or_init(|| files::hex(&Sha256::digest(PROGRAM)));
-        let name = format!("{NVVM_CHILD}-{}", &hash[..16]);
+        let name = format!("{NVVM_CHILD}-{}{}", &hash[..16], std::env::consts::EXE_SUFFIX);
         let path = tools.join(&name);
         let is_there = files::read(&path).is_ok_and(|bytes| bytes == PROGRAM);
         if is_there && start(&path).is_ok()

@@ -9,7 +9,8 @@ use clap::Args;
 use crate::workspace;
 
 /// What `.ci/run` leaves out: a name, and the command in the root of the workspace.
-const REST: [(&str, &str); 15] = [
+/// The checks named `systems` compile the public crates for other systems, and the executor as Miri sees it.
+const REST: [(&str, &str); 18] = [
     ("all cases", "env FERROWARP_CASES=all cargo test --workspace --no-fail-fast"),
     ("ptx", "cargo xtask build-ptx --arch all --quiet"),
     ("ptx by llvm", "cargo xtask build-ptx --arch all --backend llvm --out target/ptx-llvm --quiet"),
@@ -24,6 +25,20 @@ const REST: [(&str, &str); 15] = [
     ("package", "cargo xtask package"),
     ("wheel", "cargo xtask wheel --test --with torch"),
     ("candle", "cargo test --locked --manifest-path host/candle/Cargo.toml"),
+    (
+        "systems: std",
+        "rustup target add x86_64-pc-windows-gnu aarch64-apple-darwin aarch64-unknown-linux-gnu",
+    ),
+    (
+        "systems",
+        "env CARGO_TARGET_DIR=target/systems cargo check --target x86_64-pc-windows-gnu --target aarch64-apple-darwin \
+         --target aarch64-unknown-linux-gnu -p ferrowarp --features ferrowarp/collective,ferrowarp/ndarray \
+         -p ferrowarp-cuda-builder -p ferrowarp-cust -p ferrowarp-cuda-std -p ferrowarp-ptx-emulator -p gpu-kernels",
+    ),
+    (
+        "systems: miri",
+        "env RUSTC_BOOTSTRAP=1 RUSTFLAGS=--cfg=miri CARGO_TARGET_DIR=target/systems-miri cargo check -p ferrowarp-cuda-std",
+    ),
     ("lab", "cuda/lab/full.sh"),
 ];
 

@@ -22,6 +22,10 @@ pub(crate) struct Grid<'a> {
     pub clock: Option<&'a Clock>,
     pub watch: Option<&'a Watch>,
     /// The memory of the test.
+    #[cfg_attr(
+        not(all(target_os = "linux", not(miri))),
+        allow(dead_code, reason = "read where accesses to it are signals")
+    )]
     pub regions: Vec<Arc<Region>>,
 }
 
