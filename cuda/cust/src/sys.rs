@@ -209,6 +209,8 @@ functions! {
 
     /// Starts a capture: the stream's later work goes into a graph instead of to the device.
     fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+    /// Sets which calls a capture forbids to this thread, and returns what it was in `mode`.
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut CUstreamCaptureMode);
     /// Ends the capture and returns the graph.
     fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
     /// Makes a graph executable. `flags` may be 0.

@@ -21,6 +21,8 @@ Tensor: type = _NoTensor
 OPERATORS: dict[str, tuple[Any, Any]] = {}
 #: torch.is_grad_enabled
 _is_grad_enabled: Any = None
+#: torch.nn.functional.gelu
+_gelu: Any = None
 #: The arguments' default values; 0 for those that have none.
 _DEFAULTS = {
     name: [ast.literal_eval(argument.partition("=")[2] or "0") for argument in arguments.split(", ")]
@@ -32,12 +34,13 @@ _RESULTS = {name: (results, plain) for name, _, results, plain in _native.schema
 
 def find_torch() -> bool:
     """Registers the operators with torch if the program has loaded it. Returns whether it has."""
-    global Tensor, _is_grad_enabled
+    global Tensor, _is_grad_enabled, _gelu
     if Tensor is _NoTensor and "torch" in sys.modules:
         from . import _torch
 
         OPERATORS.update(_torch.register())
         _is_grad_enabled = _torch.torch.is_grad_enabled
+        _gelu = _torch.torch.nn.functional.gelu
         Tensor = _torch.torch.Tensor
     return Tensor is not _NoTensor
 
@@ -51,17 +54,25 @@ def run(name: str, tensors: int, *arguments: Any) -> Any:
     if not isinstance(first, Tensor):
         return _run_numpy(name, tensors, arguments)
     full, plain = OPERATORS[name]
-    needs_gradient = first.requires_grad
-    if tensors > 1 and not needs_gradient:
-        for tensor in arguments[1:tensors]:
-            if getattr(tensor, "requires_grad", False):
-                needs_gradient = True
     try:
-        if needs_gradient and _is_grad_enabled():
+        if needs_gradient(*arguments[:tensors]):
             return full(*arguments)
         return plain(*arguments)
     except RuntimeError as error:
         raise _exception(error) from None
+
+
+def needs_gradient(*tensors: Any) -> bool:
+    """Whether a result of these arguments has gradients."""
+    for tensor in tensors:
+        if getattr(tensor, "requires_grad", False):
+            return _is_grad_enabled()
+    return False
+
+
+def gelu(tensor: Any) -> Any:
+    """torch's GELU in the form with tanh."""
+    return _gelu(tensor, approximate="tanh")
 
 
 def run_one(name: str, tensor: Any) -> Any:

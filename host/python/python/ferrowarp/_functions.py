@@ -238,6 +238,10 @@ def matmul(
     if activation is None and scale == 1 and not tf32 and not out_float32:
         return run("matmul", 4, a, b, bias, residual)
     kind = _option(_ACTIVATIONS, "activation", activation)
+    if kind == 2 and _backend.needs_gradient(a, b, bias, residual):
+        # Its gradient needs what came before the activation.
+        before = run("matmul", 4, a, b, bias, residual, scale, 0, tf32, out_float32)
+        return _backend.gelu(before)
     return run("matmul", 4, a, b, bias, residual, scale, kind, tf32, out_float32)
 
 

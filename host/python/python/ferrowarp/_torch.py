@@ -158,7 +158,11 @@ def _matmul_gradient(ctx, gradient):
     if needs[1]:
         if b.dim() == 2 and a.dim() > 2:
             a, gradient = a.reshape(-1, a.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
-        of_b = multiply(a.transpose(-1, -2), gradient)
+        # In the order of memory of b, which often is the transpose of a layer's weight.
+        if b.stride(-1) != 1 and b.stride(-2) == 1:
+            of_b = multiply(gradient.transpose(-1, -2), a).transpose(-1, -2)
+        else:
+            of_b = multiply(a.transpose(-1, -2), gradient)
     return of_a, of_b, of_bias, of_residual, None, None, None, None
 
 

@@ -155,11 +155,27 @@ impl Kernels {
         if let Some(module) = loaded.get() {
             return Ok(module);
         }
-        let new = load::load(module, self.capability)?;
-        slot.tell(&new, module.path())?;
-        self.stack.prepare(module.text()?)?;
+        let new = unrestricted(|| {
+            let new = load::load(module, self.capability)?;
+            slot.tell(&new, module.path())?;
+            self.stack.prepare(module.text()?)?;
+            Ok::<_, DeviceError>(new)
+        })?;
         Ok(loaded.get_or_init(|| new))
     }
+}
+
+/// Calls the driver in a way that a capture of another library does not forbid: nothing here is captured.
+fn unrestricted<R>(work: impl FnOnce() -> R) -> R {
+    let mut mode = sys::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: the parameter is valid. An error leaves the mode as it is.
+    let is_set = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) }.ok().is_ok();
+    let result = work();
+    if is_set {
+        // SAFETY: as above; this is what it was.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+    }
+    result
 }
 
 /// Reads an attribute of a kernel.
