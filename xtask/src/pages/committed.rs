@@ -22,6 +22,7 @@ fn our_pages_have_the_figures_that_were_merged() {
     let turns: [&Subject; 8] = [
         &softmax::SOFTMAX,
         &matmul::MATMUL,
+        &matmul80::MATMUL_80,
         &attention::ATTENTION,
         &rows::NORM,
         &rows::AXIS,

@@ -7,12 +7,14 @@ use crate::report::Subject;
 pub const MATMUL_80: Subject = Subject {
     name: "matmul80",
     title: "Matrix multiplication by the code for compute capability 8.0",
-    about: "Ours is the PTX for compute capability 8.0 (`mma.sync`, `ldmatrix`, `cp.async`), which `FERROWARP_ARCH=compute_80` chooses. \
-            The peers use the same instructions: the fastest of up to 400 algorithms of cuBLASLt whose kernels' names are those of 8.x, \
-            and the kernel of Triton's tutorial, compiled for 8.0 and tuned over seven configurations. The shapes are drawn from a seed \
-            (`benches/peers/matmul.py --random`). A layout names the axis of A, then of B, whose elements are neighbours. The \
-            contenders of a problem take turns. Of `f32`, the peers use the FP32 units, and ours takes three products of TF32. An error \
-            is the root of the mean square of the differences from `f64`, over that of the results.",
+    about: "Ours is the PTX for compute capability 8.0 (`mma.sync`, `ldmatrix`, `cp.async`), which `FERROWARP_ARCH=compute_80` chooses: \
+            the kernel that the operation's model picks for the shape, launched by a script. The peers use the same instructions: the \
+            fastest of all algorithms, tiles, stages and splits of cuBLASLt whose kernels' names are those of 8.x, and the kernel of \
+            Triton's tutorial, compiled for 8.0 and tuned over seven configurations. A layout names the axis of A, then of B, whose \
+            elements are neighbours. The contenders of a problem take turns. Of `f32`, the peers use the FP32 units, and ours takes three \
+            products of TF32. Triton cuts `f32` to TF32, the others round. An error is the root of the mean square of the differences from \
+            `f64`, over that of the results. `benches/peers/matmul.py --random 40 --peers ampere,triton80` times the operation itself at \
+            random shapes, also batches and epilogues.",
     is_ours: |entry| entry.name == "matmul",
     peers: &[("ampere", "cuBLASLt's `ampere_*`"), ("triton80", "Triton for sm80")],
     rows: &["m", "n", "k", "layout", "matrices", "ending"],
