@@ -14,7 +14,7 @@ pub const MATMUL_80: Subject = Subject {
             elements are neighbours. The contenders of a problem take turns. Of `f32`, the peers use the FP32 units, and ours takes three \
             products of TF32. Triton cuts `f32` to TF32, the others round. An error is the root of the mean square of the differences from \
             `f64`, over that of the results. `benches/peers/matmul.py --random 40 --peers ampere,triton80` times the operation itself at \
-            random shapes, also batches and epilogues.",
+            random shapes, also batches and epilogues. The kernels were timed in the state just before the commit.",
     is_ours: |entry| entry.name == "matmul",
     peers: &[("ampere", "cuBLASLt's `ampere_*`"), ("triton80", "Triton for sm80")],
     rows: &["m", "n", "k", "layout", "matrices", "ending"],
