@@ -98,10 +98,10 @@ impl<'a> Call<'a> {
         *self.arguments[at].tensor().expect("the schema has a tensor here")
     }
 
-    /// A tensor that `fits`, or else a copy without gaps.
+    /// A tensor that `fits` and is aligned, or else a copy without gaps.
     pub fn fitting(&mut self, at: usize, fits: impl Fn(&Operand) -> bool) -> Result<Operand, Failure> {
         let operand = self.tensor(at);
-        if fits(&operand) { Ok(operand) } else { self.memory.copy(&operand) }
+        if operand.is_aligned() && fits(&operand) { Ok(operand) } else { self.memory.copy(&operand) }
     }
 
     /// A tensor whose last axis is rows without gaps, at equal distances.

@@ -110,6 +110,13 @@ impl Operand {
         for (axis, (extent, stride)) in extents.enumerate() {
             (shape[axis], strides[axis]) = (extent, stride);
         }
+        if shape.contains(&0) {
+            // No element: any strides do.
+            strides[rank - 1] = 1;
+            for axis in (1..rank).rev() {
+                strides[axis - 1] = strides[axis].saturating_mul(shape[axis].max(1));
+            }
+        }
         Ok(Self { name, pointer, dtype, place, rank, shape, strides, handle })
     }
 
@@ -124,6 +131,11 @@ impl Operand {
             dense.strides[axis - 1] = dense.strides[axis].saturating_mul(dense.shape[axis].max(1));
         }
         Ok(dense)
+    }
+
+    /// Whether the elements lie where the CPU and GPUs can load them.
+    pub fn is_aligned(&self) -> bool {
+        self.pointer.addr().is_multiple_of(self.dtype.bytes())
     }
 
     /// The extents of the axes.

@@ -212,7 +212,16 @@ impl Tensors<'_> {
         if statuses != 0 {
             return Err(Failure::of_type(format!("the {name} is not a plain tensor with strides")));
         }
-        let place = if kind == api.device_types[0] { Place::Cpu } else { Place::Cuda(index) };
+        let place = match api.device_types.iter().position(|&known| known == kind) {
+            Some(0) => Place::Cpu,
+            Some(_) => Place::Cuda(index),
+            None => {
+                let text = format!(
+                    "the {name} is on neither the CPU nor a GPU; move it to the device of the others"
+                );
+                return Err(Failure::of_value(text));
+            }
+        };
         let known = api.dtypes.iter().find(|(number, _)| *number == dtype);
         let dtype = known.map_or(Dtype::Other, |(_, dtype)| *dtype);
         // SAFETY: torch gives as many sizes and strides as axes.

@@ -161,6 +161,42 @@ def test_empty_arrays_give_empty_results():
     assert fw.sum(np.zeros((0, 3), np.float32), "rows").tolist() == [0, 0, 0]
 
 
+def test_rows_without_columns_have_defined_results():
+    for of in ((3, 0), (0,), (2, 3, 0)):
+        empty, targets = np.zeros(of, np.float16), np.zeros(of[:-1], np.int64)
+        values, columns = fw.top_k(empty, 4)
+        assert values.shape == columns.shape == (*of[:-1], 4) and (values == 0).all() and (columns == -1).all()
+        assert (fw.top_k(empty, 2, log=True)[0] == -np.inf).all()
+        assert (fw.sample(empty) == -1).all() and (fw.sample(empty, temperature=0, top_k=3) == -1).all()
+        losses = fw.cross_entropy(empty, targets, reduction="none")
+        assert losses.shape == of[:-1] and losses.dtype == np.float32 and np.isnan(losses).all()
+
+
+@pytest.mark.parametrize("kind, ignored", [(np.uint8, -100), (np.uint8, 3), (np.int32, 1 << 32), (np.int32, 2)])
+def test_the_mean_counts_the_rows_that_are_not_ignored(kind, ignored):
+    rng = np.random.default_rng(5)
+    logits, targets = rng.standard_normal((90, 200)).astype(np.float32), rng.integers(0, 200, 90).astype(kind)
+    # What -100 and 2^32 would be in the targets' type.
+    targets[:9] = [156, 156, 0, 0, 0, 2, 2, 3, 3]
+    losses = reference.cross_entropy(logits, targets.astype(np.int64), ignored)
+    expected = losses.sum() / (targets.astype(np.int64) != ignored).sum()
+    check(fw.cross_entropy(logits, targets, ignore_index=ignored), expected, np.float32, 10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_misaligned_arrays_are_copied(dtype):
+    values = np.random.default_rng(2).standard_normal((80, 80)).astype(dtype)
+    raw = bytearray(values.nbytes + 1)
+    raw[1:] = values.tobytes()
+    x = np.frombuffer(raw, dtype, values.size, 1).reshape(values.shape)
+    assert not x.flags.aligned
+    for function in (fw.softmax, fw.rms_norm, fw.sum, fw.cumsum, fw.transpose, fw.sample, lambda x: fw.matmul(x, x, bias=x[1], residual=x)):
+        np.testing.assert_array_equal(function(x), function(values))
+    if dtype == np.float16:
+        heads = (2, 10, 4, 80)
+        np.testing.assert_array_equal(*(fw.attention(*[of.reshape(heads)] * 3) for of in (x, values)))
+
+
 def test_an_array_without_axes_is_one_row():
     assert fw.softmax(np.full((), 3, np.float32)).item() == 1
     assert fw.softmax(np.ones((), np.float32)).shape == ()
@@ -186,7 +222,11 @@ ERRORS = [
     (lambda: fw.top_k(F32, 0), ValueError, "top-k failed: k is 0; it must be from 1 to 128"),
     (lambda: fw.top_k(F32, -1), ValueError, "the k is -1; it must be at least 0"),
     (lambda: fw.sample(F32, top_p=2.0), ValueError, "sampling failed: top-p is 2"),
-    (lambda: fw.sample(F32, top_k=0), ValueError, "it must be at least 0"),
+    (lambda: fw.top_k(F32, 1 << 31), ValueError, "top-k failed: the k is 2147483648; it must be from 1 to 128"),
+    (lambda: fw.top_k(F32, 1, scale=1e-50), ValueError, "top-k failed: the scale is 1e-50"),
+    (lambda: fw.softmax(F32, scale=1e-50), ValueError, "softmax failed: the scale is 1e-50; it must be at least 2^-126"),
+    (lambda: fw.softmax(np.ma.masked_array(F32, F32 == 0)), TypeError, "a masked array would lose its mask"),
+    (lambda: fw.sample(F32, top_k=0), ValueError, "sampling failed: top_k is 0; it must be from 1 to 128"),
     (lambda: fw.rms_norm(F32, np.zeros(4, np.float32)), ValueError, "RMSNorm failed: the weight has the shape [4]; it needs [3]"),
     (lambda: fw.rms_norm(F32, np.zeros(3, np.float16)), TypeError, "the weight holds float16; it needs float32"),
     (lambda: fw.layer_norm(F32, epsilon=-1.0), ValueError, "LayerNorm failed: epsilon is -1"),
@@ -199,6 +239,9 @@ ERRORS = [
     (lambda: fw.attention(F16.astype(np.float32), F16, F16), TypeError, "it needs float16 or bfloat16"),
     (lambda: fw.attention(F16, F16, F16, window=3), ValueError, "it needs a causal mask"),
     (lambda: fw.attention(F16, F16, F16, scale=0.0), ValueError, "a scale of 0.0"),
+    (lambda: fw.attention(F16, F16, F16, scale=1e-50), ValueError, "a scale of 1e-50; it must be from 2^-126"),
+    (lambda: fw.attention(F16, F16, F16, causal=True, window=-1), ValueError, "a window of -1; it must be at least 0"),
+    (lambda: fw.attention(F16, F16, F16, window=-5), ValueError, "a window of -5; it must be at least 0"),
     (lambda: fw.attention(F16, F16, F16, causal="left"), ValueError, "causal is 'left'"),
     (lambda: fw.transpose(F16), ValueError, "it needs two axes"),
     (lambda: fw.transpose(F32.astype(np.float64)), TypeError, "elements of 2 or 4 bytes"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+import threading
 from typing import Any
 
 import numpy
@@ -21,6 +22,10 @@ Tensor: type = _NoTensor
 OPERATORS: dict[str, tuple[Any, Any]] = {}
 #: torch.is_grad_enabled
 _is_grad_enabled: Any = None
+#: Whether a call with these tensors is traced or transformed.
+_is_transformed: Any = None
+#: Held while the operators are registered.
+_REGISTERING = threading.RLock()
 #: torch.nn.functional.gelu
 _gelu: Any = None
 #: The arguments' default values; 0 for those that have none.
@@ -34,14 +39,18 @@ _RESULTS = {name: (results, plain) for name, _, results, plain in _native.schema
 
 def find_torch() -> bool:
     """Registers the operators with torch if the program has loaded it. Returns whether it has."""
-    global Tensor, _is_grad_enabled, _gelu
+    global Tensor, _is_grad_enabled, _is_transformed, _gelu
     if Tensor is _NoTensor and "torch" in sys.modules:
-        from . import _torch
+        with _REGISTERING:
+            if Tensor is _NoTensor:
+                from . import _torch
 
-        OPERATORS.update(_torch.register())
-        _is_grad_enabled = _torch.torch.is_grad_enabled
-        _gelu = _torch.torch.nn.functional.gelu
-        Tensor = _torch.torch.Tensor
+                OPERATORS.update(_torch.register())
+                _is_grad_enabled = _torch.torch.is_grad_enabled
+                _is_transformed = _torch.is_transformed
+                _gelu = _torch.torch.nn.functional.gelu
+                # Last: other threads take it as the sign that all is there.
+                Tensor = _torch.torch.Tensor
     return Tensor is not _NoTensor
 
 
@@ -63,7 +72,9 @@ def run(name: str, tensors: int, *arguments: Any) -> Any:
 
 
 def needs_gradient(*tensors: Any) -> bool:
-    """Whether a result of these arguments has gradients."""
+    """Whether a result of these arguments has gradients, or may have some where the call is traced. Refuses forward gradients."""
+    if _is_transformed(tensors):
+        return True
     for tensor in tensors:
         if getattr(tensor, "requires_grad", False):
             return _is_grad_enabled()
@@ -81,7 +92,7 @@ def run_one(name: str, tensor: Any) -> Any:
         return _run_numpy(name, 1, (tensor,))
     full, plain = OPERATORS[name]
     try:
-        return full(tensor) if tensor.requires_grad and _is_grad_enabled() else plain(tensor)
+        return full(tensor) if needs_gradient(tensor) else plain(tensor)
     except RuntimeError as error:
         raise _exception(error) from None
 
@@ -119,6 +130,8 @@ def _dense(argument: Any) -> Any:
     if isinstance(argument, numpy.ndarray):
         if not argument.dtype.isnative:
             raise TypeError(f"an array of {argument.dtype.str} has the other byte order; convert it with astype")
+        if isinstance(argument, numpy.ma.MaskedArray):
+            raise TypeError("a masked array would lose its mask; pass an array without one, as filled() returns")
         return numpy.asarray(argument, order="C")
     if isinstance(argument, Tensor):
         raise TypeError("some arguments are NumPy arrays and some are torch tensors; pass one kind")

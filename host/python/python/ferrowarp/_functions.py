@@ -27,13 +27,18 @@ def _option(table: dict, name: str, value: Any) -> int:
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, table))}") from None
 
 
+def _check_scale(name: str, scale: float) -> None:
+    if 0 < scale < 2.0**-126:
+        raise ValueError(f"{name} failed: the scale is {scale}; it must be at least 2^-126")
+
+
 def softmax(input: Array, dim: int = -1, *, scale: float = 1.0, log: bool = False, zero_masked: bool = False) -> Array:
     """Returns the softmax of ``scale * input`` along an axis, in the input's shape and type.
 
     Args:
         input: float32, float16 or bfloat16 of any shape. The last axis is the fastest; another one is moved there.
         dim: The axis.
-        scale: A factor over 0 and at most 2^127: 1 / t for a temperature t.
+        scale: A factor from 2^-126 to 2^127: 1 / t for a temperature t.
         log: Returns the logarithm.
         zero_masked: Gives 0 (or -inf) for a row of only -inf. Otherwise such a row gives NaN.
 
@@ -47,6 +52,7 @@ def softmax(input: Array, dim: int = -1, *, scale: float = 1.0, log: bool = Fals
         return run_one("softmax", input)
     if dim != -1:
         return _moved(softmax(_moved(input, dim, -1), scale=scale, log=log, zero_masked=zero_masked), -1, dim)
+    _check_scale("softmax", scale)
     return run("softmax", 1, input, scale, log, zero_masked)
 
 
@@ -66,7 +72,7 @@ def cross_entropy(
 
     Args:
         logits: float32, float16 or bfloat16, ``[.., classes]``.
-        targets: int64, int32 or uint8, ``[..]``. A target that is no class gives NaN.
+        targets: int64, int32 or uint8, ``[..]``. A target that is no class gives NaN. Without classes all rows give NaN.
         ignore_index: The target of rows that do not count: their loss and gradient are 0.
         reduction: ``"none"`` returns the loss of each row, ``"sum"`` their sum, ``"mean"`` the mean over the rows that count.
 
@@ -76,13 +82,18 @@ def cross_entropy(
         RuntimeError: The GPU failed or has no kernel.
     """
     losses = run("cross_entropy", 1, logits, targets, ignore_index)
+    if 0 in logits.shape[-1:]:
+        # Without classes the operator writes nothing.
+        losses = losses + float("nan")
     if reduction == "none":
         return losses
     if reduction == "sum":
         return losses.sum()
     if reduction != "mean":
         raise ValueError(f"reduction is {reduction!r}; it must be one of 'mean', 'sum', 'none'")
-    return losses.sum() / (targets != ignore_index).sum()
+    # 64 bits hold every index.
+    wide = targets.long() if _backend.is_torch(targets) else targets.astype(numpy.int64)
+    return losses.sum() / (wide != ignore_index).sum()
 
 
 def top_k(
@@ -93,7 +104,11 @@ def top_k(
     The largest comes first, and of equal logits the one in the smaller column. ``k`` is from 1 to 128. If there are fewer columns,
     the rest has probability 0 and column -1. There are no gradients. The options are those of :func:`softmax`.
     """
-    return run("top_k", 1, logits, k, scale, log, zero_masked)
+    _check_scale("top-k", scale)
+    values, columns = run("top_k", 1, logits, k, scale, log, zero_masked)
+    if 0 in logits.shape[-1:]:
+        values[...], columns[...] = float("-inf") if log else 0, -1
+    return values, columns
 
 
 def sample(
@@ -108,7 +123,7 @@ def sample(
     """Draws a column of each row from ``softmax(logits / temperature)``, as int32.
 
     Args:
-        logits: float32, float16 or bfloat16, ``[.., columns]``.
+        logits: float32, float16 or bfloat16, ``[.., columns]``. Without columns the result is -1.
         temperature: At 0 the largest logit is taken.
         top_k: Draws from this many largest logits, 1 to 128.
         top_p: Draws from the fewest tokens that together have this probability.
@@ -122,9 +137,12 @@ def sample(
     """
     if top_k is None:
         top_k = 0
-    elif top_k == 0:
-        top_k = -1
-    return run("sample", 1, logits, temperature, top_k, top_p, seed, draw)
+    elif top_k < 1:
+        raise ValueError(f"sampling failed: top_k is {top_k}; it must be from 1 to 128")
+    tokens = run("sample", 1, logits, temperature, top_k, top_p, seed, draw)
+    if 0 in logits.shape[-1:]:
+        tokens[...] = -1
+    return tokens
 
 
 def _norm(input: Any, weight: Any, bias: Any, residual: Any, epsilon: float, centred: bool) -> Any:
@@ -179,17 +197,20 @@ def attention(
     """Returns ``softmax(scale * query key^T + mask) value``, in the shape of the query.
 
     Args:
-        query: float16 or bfloat16, ``[batch, queries, heads, head size]``. A transposed view of ``[batch, heads, ..]`` is fine.
+        query: float16 or bfloat16, ``[batch, queries, heads, head size]``, head sizes up to 256. A transposed view of
+            ``[batch, heads, ..]`` is fine.
         key: ``[batch, keys, key heads, head size]``; the heads are a multiple of the key heads.
         value: As ``key``.
         causal: ``True`` or ``"bottom_right"`` lets the last query see all keys and each earlier one a key less; ``"top_left"``
             lets query i see the keys up to i. They differ if the numbers of queries and keys differ.
-        window: A query sees only this many of those keys, the last ones.
+        window: A query sees only this many of those keys, the last ones. It needs a causal mask.
         scale: 1 / sqrt(head size) if it is not given.
-        pages: int32, ``[batch, n]``: the pages of a paged cache. Key and value are then ``[pages, page size, ..]``.
-        lengths: int32, ``[batch]``: the number of keys of each batch entry.
+        pages: int32, ``[batch, n]``: the pages of a paged cache. Key and value are then ``[pages, page size, ..]``,
+            and the page size is a multiple of 16.
+        lengths: int32, ``[batch]``: the number of keys of each batch entry. A number that is negative or too large counts as all keys.
 
-    There are gradients without pages and lengths, for head sizes that are multiples of 8.
+    A GPU needs compute capability 8.0. There are gradients without pages and lengths, for the head sizes that
+    ``docs/operations.md`` lists.
 
     Raises:
         TypeError: The elements have another type.
@@ -200,8 +221,10 @@ def attention(
     if window is None and scale is None:
         out = run("attention", 3, query, key, value, pages, lengths, mask)
     else:
-        if scale is not None and not scale > 0:
-            raise ValueError(f"attention failed: a scale of {scale}; it must be greater than 0 and at most 2^64")
+        if scale is not None and not scale >= 2.0**-126:
+            raise ValueError(f"attention failed: a scale of {scale}; it must be from 2^-126 to 2^64")
+        if window is not None and window < 0:
+            raise ValueError(f"attention failed: a window of {window}; it must be at least 0")
         window = -1 if window is None else window
         out = run("attention", 3, query, key, value, pages, lengths, mask, window, scale or 0.0)
     return out[0] if isinstance(out, tuple) else out
@@ -233,12 +256,12 @@ def matmul(
     Raises:
         TypeError: The elements have another type.
         ValueError: The shapes do not match, or an option is unknown.
-        RuntimeError: The GPU failed or has no kernel.
+        RuntimeError: The GPU failed, or is older than compute capability 8.0.
     """
     if activation is None and scale == 1 and not tf32 and not out_float32:
         return run("matmul", 4, a, b, bias, residual)
     kind = _option(_ACTIVATIONS, "activation", activation)
-    if kind == 2 and _backend.needs_gradient(a, b, bias, residual):
+    if kind == 2 and _backend.is_torch(a) and _backend.needs_gradient(a, b, bias, residual):
         # Its gradient needs what came before the activation.
         before = run("matmul", 4, a, b, bias, residual, scale, 0, tf32, out_float32)
         return _backend.gelu(before)
@@ -255,7 +278,8 @@ def _reduce(input: Any, dim: int | Literal["rows"], kind: int) -> Any:
 def sum(input: Array, dim: int | Literal["rows"] = -1) -> Array:
     """Returns the sums along an axis, in the input's type; ``"rows"`` adds up all axes except the last.
 
-    The order of additions is fixed, so results are the same bits in every run. float32, float16 and bfloat16 are added in float32.
+    The order of additions is fixed, so results are the same bits in every run. They depend on whether the
+    rows start at multiples of 16 bytes. float32, float16 and bfloat16 are added in float32.
     """
     return _reduce(input, dim, 0)
 

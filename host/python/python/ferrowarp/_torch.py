@@ -5,15 +5,42 @@ The kernels themselves come from the native part, which torch's dispatcher calls
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Callable
 
 import torch
+from torch.autograd import forward_ad
 
 from . import _native
 
 #: Keeps the registrations alive.
 _LIBRARY = torch.library.Library("ferrowarp", "DEF")
+
+
+# What a call asks, without the search for names.
+_is_compiling = torch.compiler.is_dynamo_compiling
+_in_function = torch._C._are_functorch_transforms_active
+_is_tracing = torch._C._is_tracing
+_count_modes = torch._C._len_torch_dispatch_stack
+
+
+def is_transformed(tensors: tuple[Any, ...]) -> bool:
+    """Whether a call is traced or in a transform of torch.func, where the tensors do not show whether gradients will be wanted."""
+    is_compiling = _is_compiling()
+    in_function = is_compiling or _in_function()
+    if forward_ad._current_level >= 0:
+        for tensor in tensors:
+            if isinstance(tensor, torch.Tensor) and (in_function or forward_ad.unpack_dual(tensor).tangent is not None):
+                raise RuntimeError("ferrowarp has no forward-mode derivatives (jvp); take the gradients backwards")
+    if is_compiling:
+        return torch.compiler.is_exporting()
+    return in_function or _count_modes() > 0 or _is_tracing()
+
+
+def _call(name: str, *arguments: Any) -> Any:
+    """Calls an operator in a backward pass, with gradients if that pass is to be differentiated."""
+    return getattr(torch.ops.ferrowarp, name if torch.is_grad_enabled() else f"_{name}").default(*arguments)
 
 
 def _empty(like: torch.Tensor, shape: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -83,12 +110,12 @@ def _keep(*tensors: int, options: tuple[int, ...] = (), results: tuple[int, ...]
 def _softmax_gradient(ctx, gradient):
     (output,) = ctx.saved_tensors
     scale, log = ctx.options
-    return torch.ops.ferrowarp.softmax_backward.default(gradient, output, scale, log), None, None, None
+    return _call("softmax_backward", gradient, output, scale, log), None, None, None
 
 
 def _cross_entropy_gradient(ctx, gradient):
     logits, targets = ctx.saved_tensors
-    return torch.ops.ferrowarp.cross_entropy_backward.default(gradient, logits, targets, *ctx.options), None, None
+    return _call("cross_entropy_backward", gradient, logits, targets, *ctx.options), None, None
 
 
 def _setup_norm(ctx, inputs, output):
@@ -104,8 +131,8 @@ def _norm_gradient(ctx, gradient, of_sum, *_):
     centred, has_weight, has_bias, has_residual = ctx.options
     if gradient is None:
         gradient = torch.zeros_like(input)
-    of_input, of_weight, of_bias = torch.ops.ferrowarp.norm_backward.default(
-        gradient, of_sum if has_residual else None, input, weight, mean, rstd, centred, has_weight, has_bias
+    of_input, of_weight, of_bias = _call(
+        "norm_backward", gradient, of_sum if has_residual else None, input, weight, mean, rstd, centred, has_weight, has_bias
     )
     of_residual = of_input if has_residual else None
     return of_input, of_weight if has_weight else None, of_bias if has_bias else None, of_residual, None, None
@@ -121,7 +148,7 @@ def _setup_attention(ctx, inputs, output):
 def _attention_gradient(ctx, gradient, _):
     if ctx.is_ragged:
         raise RuntimeError("attention backward failed: there are no gradients with pages or lengths")
-    made = torch.ops.ferrowarp.attention_backward.default(gradient, *ctx.saved_tensors, *ctx.options)
+    made = _call("attention_backward", gradient, *ctx.saved_tensors, *ctx.options)
     return *made, None, None, None, None, None
 
 
@@ -139,25 +166,25 @@ def _matmul_gradient(ctx, gradient):
     needs = (*ctx.needs_input_grad, False, False)
 
     def multiply(x, y):
-        return torch.ops.ferrowarp._matmul.default(x, y, None, None, scale, 0, tf32)
+        return _call("matmul", x, y, None, None, scale, 0, tf32)
 
     if activation == 1:
         gradient = gradient * (output > 0)
     elif activation == 2:
-        before = torch.ops.ferrowarp._matmul.default(a, b, bias, residual, scale, 0, tf32, out_float32)
+        before = _call("matmul", a, b, bias, residual, scale, 0, tf32, out_float32)
         gradient = torch.ops.aten.gelu_backward.default(gradient, before, approximate="tanh")
     of_bias = of_residual = of_a = of_b = None
     if needs[3]:
         of_residual = gradient
     gradient = gradient.to(a.dtype)
     if needs[2]:
-        of_bias = torch.ops.ferrowarp._reduce.default(gradient, 0, True)
+        of_bias = _call("reduce", gradient, 0, True)
     if needs[0]:
         of_a = multiply(gradient, b.transpose(-1, -2))
         of_a = of_a.sum_to_size(a.shape) if of_a.shape != a.shape else of_a
     if needs[1]:
         if b.dim() == 2 and a.dim() > 2:
-            a, gradient = a.reshape(-1, a.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
+            a, gradient = a.flatten(0, -2), gradient.flatten(0, -2)
         # In the order of memory of b, which often is the transpose of a layer's weight.
         if b.stride(-1) != 1 and b.stride(-2) == 1:
             of_b = multiply(gradient.transpose(-1, -2), a).transpose(-1, -2)
@@ -169,37 +196,47 @@ def _matmul_gradient(ctx, gradient):
 def _reduce_gradient(ctx, gradient):
     input, output = ctx.saved_tensors
     reduction, columns = ctx.options
+    if input.dim() == 0:
+        # One row of one element.
+        return gradient.reshape(()), None, None
     if not columns:
         gradient, output = gradient.unsqueeze(-1), output.unsqueeze(-1)
     if reduction >= 2:
         chosen = input == output
         axes = tuple(range(input.dim() - 1)) if columns else (-1,)
         return gradient * chosen / chosen.sum(axes, keepdim=not columns), None, None
-    count = input.numel() // input.shape[-1] if columns else input.shape[-1]
+    count = math.prod(input.shape[:-1]) if columns else input.shape[-1]
     gradient = gradient.expand(input.shape)
     return gradient / count if reduction == 1 else gradient, None, None
 
 
 def _cumulative_sum_gradient(ctx, gradient):
-    return torch.ops.ferrowarp._cumulative_sum.default(gradient.flip(-1)).flip(-1)
+    return _call("cumulative_sum", gradient.flip(-1)).flip(-1)
 
 
 def _transpose_gradient(ctx, gradient):
-    return torch.ops.ferrowarp._transpose.default(gradient)
+    return _call("transpose", gradient)
 
+
+def _refuse_second(ctx, *_):
+    raise RuntimeError("ferrowarp has no gradients of these gradients; differentiate once, or without create_graph")
+
+
+#: The gradients of what cannot be differentiated again.
+_SECOND = (_refuse_second, _keep())
 
 #: The shape of each operator's results, and its gradients, if it has some. The native table has schemas and kernels.
 _TABLE: dict[str, tuple[Callable, Gradients | None]] = {
     "softmax": (_like, (_softmax_gradient, _keep(options=(1, 2), results=(0,)))),
-    "softmax_backward": (_like, None),
+    "softmax_backward": (_like, _SECOND),
     "cross_entropy": (_per_row, (_cross_entropy_gradient, _keep(0, 1, options=(2,)))),
-    "cross_entropy_backward": (lambda gradient, logits, *_: _like(logits), None),
+    "cross_entropy_backward": (lambda gradient, logits, *_: _like(logits), _SECOND),
     "top_k": (_fake_top_k, None),
     "sample": (lambda logits, *_: _empty(logits, logits.shape[:-1], torch.int32), None),
     "norm": (_fake_norm, (_norm_gradient, _setup_norm)),
-    "norm_backward": (_fake_norm_backward, None),
+    "norm_backward": (_fake_norm_backward, _SECOND),
     "attention": (_fake_attention, (_attention_gradient, _setup_attention)),
-    "attention_backward": (lambda gradient, q, k, v, *_: (_like(q), _like(k), _like(v)), None),
+    "attention_backward": (lambda gradient, q, k, v, *_: (_like(q), _like(k), _like(v)), _SECOND),
     "matmul": (_fake_matmul, (_matmul_gradient, _setup_matmul)),
     "reduce": (_fake_reduce, (_reduce_gradient, _keep(0, options=(1, 2), results=(0,)))),
     "cumulative_sum": (_like, (_cumulative_sum_gradient, _keep())),
@@ -207,14 +244,19 @@ _TABLE: dict[str, tuple[Callable, Gradients | None]] = {
 }
 
 
-def _first(fake: Callable, count: int) -> Callable:
-    """The fake kernel of the version with fewer results."""
+def _fake(name: str, fake: Callable, count: int) -> Callable:
+    """The fake kernel of a version with this many results, for operands on one device."""
 
-    def first(*arguments):
+    def checked(*arguments):
+        devices = [argument.device for argument in arguments if isinstance(argument, torch.Tensor)]
+        for device in devices:
+            if device != devices[0]:
+                name_of = name.replace("_", " ")
+                raise ValueError(f"{name_of} failed: operands are on {devices[0]} and {device}; move one of them")
         made = fake(*arguments)
         return made if not isinstance(made, tuple) else made[0] if count == 1 else made[:count]
 
-    return first
+    return checked
 
 
 def register() -> dict[str, tuple[Any, Any]]:
@@ -226,9 +268,7 @@ def register() -> dict[str, tuple[Any, Any]]:
             if count:
                 returns = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
                 _LIBRARY.define(f"{of}({arguments}) -> {returns}", tags=(torch.Tag.pt2_compliant_tag,))
-                torch.library.register_fake(
-                    f"ferrowarp::{of}", fake if count == results else _first(fake, count), lib=_LIBRARY
-                )
+                torch.library.register_fake(f"ferrowarp::{of}", _fake(name, fake, count), lib=_LIBRARY)
         if gradients:
             backward, setup = gradients
             torch.library.register_autograd(f"ferrowarp::{name}", backward, setup_context=setup, lib=_LIBRARY)

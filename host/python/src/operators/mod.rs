@@ -113,10 +113,10 @@ macro_rules! operators {
 operators! {
     softmax "softmax" (Tensor input, Float scale = "1.0", Bool log = "False", Bool zero_masked = "False") -> 1, 1;
     softmax_backward "softmax backward"
-        (Tensor gradient, Tensor output, Float scale = "1.0", Bool log = "False") -> 1, 0;
+        (Tensor gradient, Tensor output, Float scale = "1.0", Bool log = "False") -> 1, 1;
     cross_entropy "cross entropy" (Tensor logits, Tensor target, Int ignore_index = "-100") -> 1, 1;
     cross_entropy_backward "cross entropy backward"
-        (Tensor gradient, Tensor logits, Tensor target, Int ignore_index = "-100") -> 1, 0;
+        (Tensor gradient, Tensor logits, Tensor target, Int ignore_index = "-100") -> 1, 1;
     top_k "top-k"
         (Tensor logits, Int k, Float scale = "1.0", Bool log = "False", Bool zero_masked = "False") -> 2, 0;
     sample "sampling"
@@ -127,13 +127,13 @@ operators! {
         Float epsilon = "1e-06", Bool centred = "False") -> 4, 2;
     norm_backward "norm backward"
         (Tensor gradient, Optional sum_gradient, Tensor input, Optional weight, Tensor mean, Tensor rstd, Bool centred,
-        Bool of_weight, Bool of_bias) -> 3, 0;
+        Bool of_weight, Bool of_bias) -> 3, 3;
     attention "attention"
         (Tensor query, Tensor key, Tensor value, Optional page_table = "None", Optional lengths = "None",
         Int causal = "0", Int window = "-1", Float scale = "0.0") -> 2, 1;
     attention_backward "attention backward"
         (Tensor gradient, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sum_exp, Int causal,
-        Int window, Float scale) -> 3, 0;
+        Int window, Float scale) -> 3, 3;
     matmul "matmul"
         (Tensor first_operand, Tensor second_operand, Optional bias = "None", Optional residual = "None",
         Float scale = "1.0", Int activation = "0", Bool tf32 = "False", Bool out_f32 = "False") -> 1, 1;

@@ -90,6 +90,9 @@ fn losses_of<T: Element + operand::Element>(
 
 pub fn top_k(call: &mut Call<'_>) -> Result<(), Failure> {
     let (logits, k) = (call.rows(0)?, call.count(1)?);
+    if k > TopK::MOST {
+        return Err(Failure::of_value(format!("the k is {k}; it must be from 1 to {}", TopK::MOST)));
+    }
     let shape = [logits.row_shape(), &[k]].concat();
     floats!(logits, T => {
         let values = call.result(&logits, Dtype::F32, &shape)?.as_matrix();
