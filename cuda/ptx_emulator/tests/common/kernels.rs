@@ -24,13 +24,15 @@ fn emulators_of(arch: NvvmArch) -> Vec<Emulator> {
 
 const BACKENDS: [Backend; 2] = [Backend::Nvvm, Backend::Llvm];
 
+type Modules = Vec<(NvvmArch, Arc<PtxModule>)>;
+
 /// The modules for compute capability 7.5 and 9.0 by this back end, which are compiled once.
 pub fn modules(backend: Backend) -> &'static [(NvvmArch, Arc<PtxModule>)] {
-    static MODULES: [OnceLock<Vec<(NvvmArch, Arc<PtxModule>)>>; 2] = [const { OnceLock::new() }; 2];
+    static MODULES: [OnceLock<Modules>; 2] = [const { OnceLock::new() }; 2];
     MODULES[usize::from(backend == Backend::Llvm)].get_or_init(|| build(backend))
 }
 
-fn build(backend: Backend) -> Vec<(NvvmArch, Arc<PtxModule>)> {
+fn build(backend: Backend) -> Modules {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let out = format!("ptx_emulator-{backend:?}").to_lowercase();
     let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels"))
