@@ -73,11 +73,19 @@ pub fn call<'py>(
         let (needs, got) = (operator.schema.len(), arguments.len());
         return Err(Failure::of_type(format!("{name} takes {needs} arguments, not {got}")).into());
     }
+    let array = py.import("numpy")?.getattr("ndarray")?;
     let mut values = [Value::Absent; MOST_ARGUMENTS];
     for ((value, (kind, name, _)), given) in values.iter_mut().zip(operator.schema).zip(arguments) {
         *value = match kind {
             Kind::Optional if given.is_none() => Value::Absent,
-            Kind::Tensor | Kind::Optional => Value::Tensor(operand(name, &given)?),
+            Kind::Tensor | Kind::Optional if given.is_instance(&array)? => {
+                Value::Tensor(operand(name, &given)?)
+            }
+            Kind::Tensor | Kind::Optional => {
+                let (name, got) = (name.replace('_', " "), given.get_type().name()?);
+                let failure = Failure::of_type(format!("the {name} is a {got}; it needs a numpy.ndarray"));
+                return Err(failure.of(operator.title).into());
+            }
             Kind::Int => Value::Int(given.extract()?),
             Kind::Float => Value::Float(given.extract()?),
             Kind::Bool => Value::Bool(given.extract()?),

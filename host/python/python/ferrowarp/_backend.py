@@ -98,9 +98,12 @@ def run_one(name: str, tensor: Any) -> Any:
 
 
 def _exception(error: RuntimeError) -> Exception:
-    """The exception that stands for torch's error, if it comes from an operator of ours."""
+    """The exception that stands for torch's error, if an operator of ours or torch's check of its arguments raised it."""
     ours = _native.last_error()
-    return ours if ours is not None and str(ours) in str(error) else error
+    if ours is not None and str(ours) in str(error):
+        return ours
+    first = str(error).partition("\n")[0]
+    return TypeError(first) if first.startswith("ferrowarp::") and "Expected a value of type" in first else error
 
 
 def is_torch(first: Any) -> bool:

@@ -223,8 +223,8 @@ def attention(
     else:
         if scale is not None and not scale >= 2.0**-126:
             raise ValueError(f"attention failed: a scale of {scale}; it must be from 2^-126 to 2^64")
-        if window is not None and window < 0:
-            raise ValueError(f"attention failed: a window of {window}; it must be at least 0")
+        if window is not None and window < 1:
+            raise ValueError(f"attention failed: a window of {window}; it must be at least 1")
         window = -1 if window is None else window
         out = run("attention", 3, query, key, value, pages, lengths, mask, window, scale or 0.0)
     return out[0] if isinstance(out, tuple) else out
