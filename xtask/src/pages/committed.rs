@@ -19,7 +19,7 @@ fn are_committed(sections: Vec<Section>) {
 
 #[test]
 fn our_pages_have_the_figures_that_were_merged() {
-    let turns: [&Subject; 8] = [
+    let turns: [&Subject; 9] = [
         &softmax::SOFTMAX,
         &matmul::MATMUL,
         &matmul80::MATMUL_80,
