@@ -12,4 +12,3 @@ pub mod backward;
 pub mod operation;
 
 pub mod panels;
-mod tiles;

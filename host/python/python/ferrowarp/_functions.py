@@ -209,7 +209,8 @@ def attention(
             and the page size is a multiple of 16.
         lengths: int32, ``[batch]``: the number of keys of each batch entry. A number that is negative or too large counts as all keys.
 
-    A GPU needs compute capability 8.0. There are gradients without pages and lengths.
+    A GPU needs compute capability 8.0. There are gradients without pages and lengths, for the head sizes that
+    ``docs/operations.md`` lists.
 
     Raises:
         TypeError: The elements have another type.
