@@ -17,7 +17,8 @@ fn package() -> PathBuf {
     }
     let program = std::env::current_exe().expect("a path");
     let library = format!("{}ferrowarp_python{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
-    let built = program.ancestors().nth(2).expect("a target directory").join(library);
+    // Next to this program: `cargo test` copies no library into the folder above.
+    let built = program.with_file_name(library);
     // A program that has loaded the last one keeps it.
     let native = to.join("_native.abi3.so");
     let _ = std::fs::remove_file(&native);
