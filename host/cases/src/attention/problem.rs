@@ -138,6 +138,8 @@ pub const PROBLEMS: &[Problem] = &[
     at(EMULATOR, 66, 3).head_size(128).bottom_right().without_log(),
     at(EMULATOR, 2, 150).heads([1, 3]).head_size(192).bottom_right().values(Values::Dominant),
     at(SMALL_AND_EMULATOR, 3, 40).head_size(67),
+    at(SMALL_AND_EMULATOR, 9, 70).head_size(80).top_left(),
+    at(SMALL_AND_EMULATOR, 5, 66).head_size(96).bottom_right(),
     at(SMALL_AND_EMULATOR, 2, 35).heads([1, 2]).head_size(200),
     // Sliding windows: of one key, of about a tile, longer than the keys, and after the last key.
     at(LARGER, 200, 200).top_left().window(1),
@@ -181,6 +183,7 @@ pub const PROBLEMS: &[Problem] = &[
     at(LARGER, 33, 65).head_size(256).top_left(),
     at(LARGER, 18, 33).head_size(1),
     at(LARGER, 20, 7).head_size(96).bottom_right(),
+    at(LARGER, 129, 257).head_size(80).bottom_right(),
     at(DEVICE, 131, 515).batch(2).heads([2, 1]).head_size(128),
     at(DEVICE, 400, 400).top_left(),
 ];
