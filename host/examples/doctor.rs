@@ -1,5 +1,9 @@
-//! Prints what this machine has for running kernels, and what is missing.
+//! Prints what this machine has for running kernels, what is missing, and which environment variables are wrong; these fail.
 
-fn main() {
-    print!("{}", ferrowarp::device::doctor());
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let report = ferrowarp::device::doctor();
+    print!("{report}");
+    if report.contains("\nwrong: ") { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }

@@ -128,8 +128,8 @@ def page(calls: dict[str, list[float]], training: dict | None) -> str:
     text += (
         "\n## Training\n\n"
         "A decoder in bfloat16, trained by `host/python/examples/train.py` with its defaults: with torch's operations, with "
-        "ferrowarp's, and with ferrowarp's attention, norms and cross entropy and torch's linear layers (mixed). Milliseconds are the "
-        f"median of a step, the models in turns. Over {training['steps']} steps, the losses of the same step differ by at most "
+        "ferrowarp's attention, norms and cross entropy and torch's linear layers, and with ferrowarp's linear layers too (everything). "
+        f"Milliseconds are the median of a step, the models in turns. Over {training['steps']} steps, the losses of the same step differ by at most "
         f"{apart:.4f}.\n\n"
     )
     header = ["operations", "way", "ms a step", "torch / this", "first loss", "middle", "last"]

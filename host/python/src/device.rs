@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use cuda_std::launch::Limits;
+use cuda_std::simt::Executor;
 use cust::CudaApiVersion;
-use ferrowarp::device::{Device, DeviceError, Stream};
+use ferrowarp::device::{Device, DeviceError, PtxTarget, Stream, named_archs};
 use pyo3::prelude::*;
 
 use crate::failure::Failure;
@@ -19,7 +21,12 @@ pub fn device(place: Place) -> Result<&'static Device, Failure> {
     static CPU: OnceLock<Device> = OnceLock::new();
     static GPUS: [OnceLock<Device>; MOST] = [const { OnceLock::new() }; MOST];
     static OPENING: Mutex<()> = Mutex::new(());
-    let Place::Cuda(index) = place else { return Ok(CPU.get_or_init(Device::cpu)) };
+    let Place::Cuda(index) = place else {
+        return match CPU.get() {
+            Some(cpu) => Ok(cpu),
+            None => cpu().map(|cpu| CPU.get_or_init(|| cpu)).map_err(of_device),
+        };
+    };
     let gpu = usize::try_from(index).ok().and_then(|index| GPUS.get(index));
     let gpu = gpu
         .ok_or_else(|| Failure::of_value(format!("there is no GPU {index}; at most {MOST} are supported")))?;
@@ -32,6 +39,12 @@ pub fn device(place: Place) -> Result<&'static Device, Failure> {
         let _ = gpu.set(open);
     }
     Ok(gpu.get().expect("it was just opened"))
+}
+
+/// The CPU, with the kernels that a GPU of the newest architecture in `FERROWARP_ARCH` gets.
+fn cpu() -> Result<Device, DeviceError> {
+    let limited = |arch: PtxTarget| Executor::new().with_limits(Limits::of_gpu(arch.architecture));
+    Ok(named_archs()?.pop().map_or_else(Device::cpu, |arch| Device::cpu_with(limited(arch))))
 }
 
 fn of_device(error: DeviceError) -> Failure {

@@ -2,6 +2,7 @@
 //! stable C interface, and which NumPy arrays reach through [`numpy`].
 
 mod call;
+mod check;
 mod device;
 mod failure;
 mod numpy;
@@ -80,6 +81,10 @@ fn fill(module: Bound<'_, PyModule>) -> PyResult<Bound<'_, PyModule>> {
     add(&module, c"call", |arguments| {
         let (name, results, of): (String, usize, Bound<'_, PyTuple>) = arguments.extract()?;
         numpy::call(arguments.py(), &name, results, &of).map(Bound::unbind)
+    })?;
+    add(&module, c"check", |arguments| {
+        let (name, results, of): (String, usize, Bound<'_, PyTuple>) = arguments.extract()?;
+        numpy::check(&name, results, &of)
     })?;
     add(&module, c"register", |arguments| {
         Ok(torch::register(&arguments.get_item(0)?.extract::<String>()?)?)

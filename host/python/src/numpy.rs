@@ -1,4 +1,4 @@
-//! Operators on NumPy arrays, on the CPU.
+//! Operators on NumPy arrays, on the CPU, and checks of arguments that have no memory.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use crate::call::{Call, Kind, MOST_ARGUMENTS, Memory, Value};
+use crate::check;
 use crate::device::with_stream;
 use crate::failure::Failure;
 use crate::operand::{Dtype, Operand, Place};
-use crate::operators::OPERATORS;
+use crate::operators::{OPERATORS, Operator};
 
 /// The arrays that a call makes.
 #[derive(Default)]
@@ -54,10 +55,46 @@ fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
 
 fn operand(name: &'static str, array: &Bound<'_, PyAny>) -> PyResult<Operand> {
     let dtype: String = array.getattr("dtype")?.getattr("name")?.extract()?;
-    let dtype = Dtype::ALL.iter().copied().find(|known| known.name() == dtype).unwrap_or(Dtype::Other);
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let memory = (pointer(address(array)?), ptr::null_mut());
-    Ok(Operand::dense((name, Place::Cpu, dtype), memory, &shape)?)
+    Ok(Operand::dense((name, Place::Cpu, Dtype::named(&dtype)), memory, &shape)?)
+}
+
+/// The operator of this name.
+fn operator(name: &str) -> Result<&'static Operator, Failure> {
+    let operator = OPERATORS.iter().find(|it| it.name == name);
+    operator.ok_or_else(|| Failure::of_value(format!("there is no operator {name}")))
+}
+
+/// An operator's arguments. `operand` returns `None` for what is no tensor.
+fn values<'py>(
+    operator: &'static Operator,
+    arguments: &Bound<'py, PyTuple>,
+    operand: impl Fn(&'static str, &Bound<'py, PyAny>) -> PyResult<Option<Operand>>,
+) -> PyResult<[Value; MOST_ARGUMENTS]> {
+    if arguments.len() != operator.schema.len() {
+        let (name, needs, got) = (operator.name, operator.schema.len(), arguments.len());
+        return Err(Failure::of_type(format!("{name} takes {needs} arguments, not {got}")).into());
+    }
+    let mut values = [Value::Absent; MOST_ARGUMENTS];
+    for ((value, (kind, name, _)), given) in values.iter_mut().zip(operator.schema).zip(arguments) {
+        *value = match kind {
+            Kind::Optional if given.is_none() => Value::Absent,
+            Kind::Tensor | Kind::Optional => match operand(name, &given)? {
+                Some(operand) => Value::Tensor(operand),
+                None => {
+                    let (name, got) = (name.replace('_', " "), given.get_type().name()?);
+                    let failure =
+                        Failure::of_type(format!("the {name} is a {got}; it needs a numpy.ndarray"));
+                    return Err(failure.of(operator.title).into());
+                }
+            },
+            Kind::Int => Value::Int(given.extract()?),
+            Kind::Float => Value::Float(given.extract()?),
+            Kind::Bool => Value::Bool(given.extract()?),
+        };
+    }
+    Ok(values)
 }
 
 /// Calls the operator of this name on arrays without gaps, in native byte order, and returns `results` arrays as a tuple.
@@ -67,30 +104,10 @@ pub fn call<'py>(
     results: usize,
     arguments: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyTuple>> {
-    let operator = OPERATORS.iter().find(|it| it.name == name);
-    let operator = operator.ok_or_else(|| Failure::of_value(format!("there is no operator {name}")))?;
-    if arguments.len() != operator.schema.len() {
-        let (needs, got) = (operator.schema.len(), arguments.len());
-        return Err(Failure::of_type(format!("{name} takes {needs} arguments, not {got}")).into());
-    }
-    let array = py.import("numpy")?.getattr("ndarray")?;
-    let mut values = [Value::Absent; MOST_ARGUMENTS];
-    for ((value, (kind, name, _)), given) in values.iter_mut().zip(operator.schema).zip(arguments) {
-        *value = match kind {
-            Kind::Optional if given.is_none() => Value::Absent,
-            Kind::Tensor | Kind::Optional if given.is_instance(&array)? => {
-                Value::Tensor(operand(name, &given)?)
-            }
-            Kind::Tensor | Kind::Optional => {
-                let (name, got) = (name.replace('_', " "), given.get_type().name()?);
-                let failure = Failure::of_type(format!("the {name} is a {got}; it needs a numpy.ndarray"));
-                return Err(failure.of(operator.title).into());
-            }
-            Kind::Int => Value::Int(given.extract()?),
-            Kind::Float => Value::Float(given.extract()?),
-            Kind::Bool => Value::Bool(given.extract()?),
-        };
-    }
+    let (operator, array) = (operator(name)?, py.import("numpy")?.getattr("ndarray")?);
+    let values = values(operator, arguments, |name, given| {
+        given.is_instance(&array)?.then(|| operand(name, given)).transpose()
+    })?;
     /// Lets the raw pointers go to where Python's lock is not held.
     struct Unlocked<T>(T);
     // SAFETY: the arrays are borrowed by this call's arguments, and no other thread gets the pointers.
@@ -108,4 +125,14 @@ pub fn call<'py>(
         }
     })?;
     PyTuple::new(py, made.into_iter().map(|handle| arrays.made[handle - 1].clone_ref(py)))
+}
+
+/// Fails as the operator of this name does with tensors like these, of which there are types and shapes alone.
+pub fn check(name: &str, results: usize, arguments: &Bound<'_, PyTuple>) -> PyResult<()> {
+    let operator = operator(name)?;
+    let values = values(operator, arguments, |name, given| {
+        let (dtype, shape): (String, Vec<usize>) = given.extract()?;
+        Ok(Some(check::operand(name, Dtype::named(&dtype), &shape)?))
+    })?;
+    Ok(check::check(operator, &values, results)?)
 }

@@ -1,6 +1,8 @@
 //! Tensors of other libraries as the operands of operators.
 
+use std::collections::BTreeSet;
 use std::ffi::c_void;
+use std::sync::{Mutex, PoisonError};
 
 use bytemuck::Pod;
 use ferrowarp::device::Device;
@@ -17,23 +19,39 @@ macro_rules! dtypes {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Dtype {
             $($variant,)*
+            /// One that no operator takes, with its name.
+            Other(&'static str),
         }
 
         impl Dtype {
-            /// All types that have a name.
+            /// All types but the others.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
             /// The name that torch and NumPy use.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)*
+                    Self::Other(name) => name,
                 }
+            }
+
+            /// The type of this name. Names of other types are kept: there are few.
+            pub fn named(name: &str) -> Self {
+                static OTHERS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+                if let Some(known) = Self::ALL.iter().find(|known| known.name() == name) {
+                    return *known;
+                }
+                let mut others = OTHERS.lock().unwrap_or_else(PoisonError::into_inner);
+                let kept = others.get(name).copied().unwrap_or_else(|| name.to_owned().leak());
+                others.insert(kept);
+                Self::Other(kept)
             }
 
             /// Bytes of an element.
             pub fn bytes(self) -> usize {
                 match self {
                     $(Self::$variant => $bytes,)*
+                    Self::Other(_) => 1,
                 }
             }
         }
@@ -43,7 +61,7 @@ macro_rules! dtypes {
 dtypes! {
     F32: "float32" 4, F16: "float16" 2, Bf16: "bfloat16" 2, I64: "int64" 8, I32: "int32" 4, U8: "uint8" 1,
     F64: "float64" 8, I16: "int16" 2, I8: "int8" 1, U16: "uint16" 2, U32: "uint32" 4, U64: "uint64" 8, Bool: "bool" 1,
-    Complex64: "complex64" 8, Complex128: "complex128" 16, Other: "another type" 1
+    Complex64: "complex64" 8, Complex128: "complex128" 16
 }
 
 /// A Rust type as the elements of operands.

@@ -45,8 +45,7 @@ macro_rules! api {
                         let get = find::<unsafe extern "C-unwind" fn() -> i32>(torch, &symbol)?;
                         Ok::<i32, String>(get())
                     };
-                    let named = Dtype::ALL.iter().filter(|&&dtype| dtype != Dtype::Other);
-                    let dtypes = named.map(|dtype| Ok((number(format!("aoti_torch_dtype_{}", dtype.name()))?, *dtype)));
+                    let dtypes = Dtype::ALL.iter().map(|dtype| Ok((number(format!("aoti_torch_dtype_{}", dtype.name()))?, *dtype)));
                     Ok(Self {
                         $($field: find(torch, $symbol)?,)*
                         cuda,
@@ -123,7 +122,8 @@ pub fn register(folder: &str) -> Result<(), Failure> {
             })
         };
         let cuda = open("torch_cuda").ok().map(of_cuda).transpose()?;
-        let api = API.get_or_init_with(|| Api::load(torch, cuda))?;
+        let loaded = Api::load(torch, cuda)?;
+        let api = API.get_or_init(|| loaded);
         for key in [Some(c"CPU"), api.cuda.as_ref().map(|_| c"CUDA")].into_iter().flatten() {
             let (mut library, file) = (ptr::null_mut(), c"ferrowarp");
             // SAFETY: the strings end with NUL, and the library object is never deleted.
@@ -147,22 +147,25 @@ pub fn register(folder: &str) -> Result<(), Failure> {
     load().map_err(|reason| Failure::other(format!("using torch failed: {reason}")))
 }
 
-/// `OnceLock::get_or_try_init`, which is not stable yet.
-trait GetOrInitWith<T> {
-    fn get_or_init_with(&self, init: impl FnOnce() -> Result<T, String>) -> Result<&T, String>;
-}
-
-impl<T> GetOrInitWith<T> for OnceLock<T> {
-    fn get_or_init_with(&self, init: impl FnOnce() -> Result<T, String>) -> Result<&T, String> {
-        if self.get().is_none() {
-            let _ = self.set(init()?);
-        }
-        Ok(self.get().expect("it was just set"))
-    }
-}
-
 fn succeeded(status: Status, what: &str) -> Result<(), String> {
     if status == 0 { Ok(()) } else { Err(format!("{what} failed; torch has printed the reason")) }
+}
+
+/// The name of a type that no operator takes, by its number, which programs that torch saved contain.
+fn other_dtype(number: i32) -> &'static str {
+    match number {
+        8 => "complex32",
+        12 => "qint8",
+        13 => "quint8",
+        14 => "qint32",
+        23 => "float8_e5m2",
+        24 => "float8_e4m3fn",
+        25 => "float8_e5m2fnuz",
+        26 => "float8_e4m3fnuz",
+        44 => "float8_e8m0fnu",
+        45 => "float4_e2m1fn_x2",
+        _ => "another type",
+    }
 }
 
 /// The tensors of a call, freed at its end.
@@ -223,7 +226,7 @@ impl Tensors<'_> {
             }
         };
         let known = api.dtypes.iter().find(|(number, _)| *number == dtype);
-        let dtype = known.map_or(Dtype::Other, |(_, dtype)| *dtype);
+        let dtype = known.map_or_else(|| Dtype::Other(other_dtype(dtype)), |(_, dtype)| *dtype);
         // SAFETY: torch gives as many sizes and strides as axes.
         let extents =
             (0..dim as usize).map(|axis| unsafe { (*sizes.add(axis) as usize, *strides.add(axis) as usize) });

@@ -1,5 +1,9 @@
 """The operations on NumPy arrays, against float64."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -213,6 +217,7 @@ F32 = np.zeros((2, 3), np.float32)
 F16 = np.zeros((1, 2, 1, 8), np.float16)
 ERRORS = [
     (lambda: fw.softmax(F32.astype(np.float64)), TypeError, "softmax failed: the input holds float64; it needs float32, float16 or bfloat16"),
+    (lambda: fw.softmax(F32.astype("M8[s]")), TypeError, "softmax failed: the input holds datetime64[s]; it needs float32, float16 or bfloat16"),
     (lambda: fw.softmax(F32, scale=-1.0), ValueError, "softmax failed: the scale is -1; it must be in (0, 2^127]"),
     (lambda: fw.softmax([1.0]), TypeError, "ferrowarp takes a torch.Tensor or a numpy.ndarray, not list"),
     (lambda: fw.softmax(F32.astype(">f4")), TypeError, "has the other byte order"),
@@ -258,3 +263,27 @@ def test_errors_say_what_failed_and_what_is_needed(index):
     with pytest.raises(kind) as caught:
         call()
     assert words in str(caught.value)
+
+
+MULTIPLY = """
+import numpy, ferrowarp
+x = numpy.ones((4, 8), numpy.float16)
+try:
+    print(ferrowarp.matmul(x, x.T)[0, 0])
+except RuntimeError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "arch, words",
+    [
+        ("compute_75", "no kernel for a GPU of compute capability 7.5"),
+        ("compute_75,compute_80", "8.0"),
+        ("nonsense", "FERROWARP_ARCH is `nonsense`; set it to architectures"),
+    ],
+)
+def test_the_variable_limits_the_kernels_of_the_cpu(arch, words):
+    environment = {**os.environ, "FERROWARP_ARCH": arch}
+    output = subprocess.run([sys.executable, "-c", MULTIPLY], env=environment, capture_output=True, text=True, check=True)
+    assert words in output.stdout

@@ -103,6 +103,44 @@ def test_an_operand_on_another_device_is_refused(device):
             call()
 
 
+def test_tracing_refuses_what_the_kernels_refuse(device):
+    from torch._subclasses import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+    x, h = torch.zeros(2, 3, device=device), torch.zeros(1, 2, 4, 16, device=device).half()
+    refused = [
+        (lambda x, h: fw.softmax(x.double()), TypeError),
+        (lambda x, h: fw.softmax(x, scale=-1.0), ValueError),
+        (lambda x, h: fw.rms_norm(x, x[0].half()), TypeError),
+        (lambda x, h: fw.layer_norm(x, x[:, 0]), ValueError),
+        (lambda x, h: fw.rms_norm(x, residual=x.t()), ValueError),
+        (lambda x, h: fw.cross_entropy(x, x[0].long()), ValueError),
+        (lambda x, h: fw.cross_entropy(x, x[:, 0]), TypeError),
+        (lambda x, h: fw.top_k(x, 129), ValueError),
+        (lambda x, h: fw.matmul(x, x), ValueError),
+        (lambda x, h: fw.matmul(x, x.t().half()), TypeError),
+        (lambda x, h: fw.attention(h.float(), h, h), TypeError),
+        (lambda x, h: fw.attention(h, h[:, :, :3], h), ValueError),
+        (lambda x, h: fw.attention(h[0], h, h), ValueError),
+        (lambda x, h: fw.transpose(h), ValueError),
+        (lambda x, h: fw.sum(x.long()), TypeError),
+    ]
+    for call, kind in refused:
+        with pytest.raises(kind) as real:
+            call(x, h)
+        for shapes in (None, ShapeEnv()):
+            mode = FakeTensorMode(shape_env=shapes)
+            with mode, pytest.raises(kind) as traced:
+                call(*(mode.from_tensor(of, static_shapes=shapes is None) for of in (x, h)))
+            assert str(traced.value) == str(real.value)
+
+
+def test_types_that_no_operator_takes_are_named(device):
+    for dtype in (torch.complex32, torch.float8_e5m2, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e8m0fnu, torch.uint16):
+        with pytest.raises(TypeError, match=f"input holds {str(dtype)[6:]}; it needs float32, float16 or bfloat16"):
+            fw.softmax(torch.empty(2, 3, dtype=dtype, device=device))
+
+
 def test_empty_tensors_have_results_and_gradients(device):
     def zeros(*of):
         return torch.zeros(of, device=device, requires_grad=True)

@@ -19,7 +19,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 use cuda_std::launch::Limits;
 use cuda_std::simt::{Executor, parse_seed};
-use ferrowarp::device::{Device, DeviceChoice, PtxTarget, exit_if_hung, named_archs, open, parse_time_limit};
+use ferrowarp::device::{
+    Device, DeviceChoice, DeviceError, PtxTarget, exit_if_hung, named_archs, open, parse_time_limit,
+};
 use ferrowarp_cases::softmax::{self, ladder};
 use ferrowarp_cases::{
     Case, Scope, Setting, Share, attention, axis, gallery, layer, matmul, norm, queued, soundness,
@@ -181,8 +183,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(Command::Faults(faults)) = &arguments.command {
         return faults.run(arguments.device);
     }
-    let (mut device, mut line) =
-        open(arguments.device).context("could not open a GPU; run on the CPU with --device cpu")?;
+    let (mut device, mut line) = open(arguments.device).map_err(|error| match error {
+        // The CPU refuses it too.
+        DeviceError::Variable { .. } => anyhow::Error::from(error),
+        error => anyhow::Error::from(error).context("could not open a GPU; run on the CPU with --device cpu"),
+    })?;
     if device.is_cuda() {
         if let Some(arch) = arguments.arch {
             bail!("--arch {arch} is for the CPU; add --device cpu, or set FERROWARP_ARCH={arch} for the GPU");

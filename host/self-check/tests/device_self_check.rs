@@ -117,3 +117,18 @@ fn it_starts_no_more_threads_than_there_are_cores() {
         .unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
+
+#[test]
+fn wrong_architectures_and_variables_are_refused_with_the_fix() {
+    let output = self_check(&["--device", "cpu", "--arch", "compute_70"]);
+    let error = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error.contains("no kernels for compute_70; name compute_75 or a newer one, such as"), "{error}");
+
+    let output = crate::self_check(&["--device", "cpu"]).env("FERROWARP_SYNC", "maybe").output().unwrap();
+    let error = text(&output.stderr);
+    assert_eq!(
+        error,
+        "error: FERROWARP_SYNC is `maybe`; set it to 1 to wait for each launch or to 0, or unset it\n"
+    );
+}

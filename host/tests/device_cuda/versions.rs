@@ -48,7 +48,7 @@ fn the_code_of_an_older_architecture() {
             return assert!(error_of(opened).to_string().starts_with(text));
         }
         _ => {
-            let text = "FERROWARP_ARCH is `new`; set it to architectures such as compute_80,compute_90";
+            let text = "FERROWARP_ARCH is `new`; set it to architectures from compute_75 on, such as compute_80,compute_90";
             assert!(error_of(opened).to_string().starts_with(text), "{}", error_of(open(DeviceChoice::Auto)));
             return assert!(open(DeviceChoice::Cpu).is_err());
         }
@@ -239,6 +239,34 @@ fn the_doctor_reports_each_gpu() {
             }
         },
     );
+}
+
+#[test]
+fn the_doctor_says_which_variables_are_wrong() {
+    let wrong = [
+        ("FERROWARP_ARCH", "nonsense"),
+        ("FERROWARP_DEVICE", "tpu"),
+        ("FERROWARP_SYNC", "2"),
+        ("FERROWARP_STACK_BYTES", "-1"),
+        ("FERROWARP_SEED", "x"),
+    ];
+    for (name, value) in wrong.into_iter().chain([
+        ("FERROWARP_STACK_KIB", "1"),
+        ("FERROWARP_KERNEL_SECONDS", "soon"),
+        ("FERROWARP_ARCH", "compute_80"),
+    ]) {
+        if std::env::var_os(CHILD).is_none() {
+            let test = "versions::the_doctor_says_which_variables_are_wrong";
+            let output = child(test, None, "1", |folder| ptx_for(folder, "7.8", &[75]), &[(name, value)]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        } else if std::env::var(name).as_deref() == Ok(value) {
+            let report = doctor();
+            let lines = report.lines().filter(|line| line.starts_with("wrong: ")).collect::<Vec<_>>();
+            let names = |line: &str| line.contains(&format!("{name} is `{value}`"));
+            assert_eq!(lines.len(), usize::from(value != "compute_80"), "{report}");
+            assert!(lines.iter().all(|line| names(line)), "{report}");
+        }
+    }
 }
 
 #[test]

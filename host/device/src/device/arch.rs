@@ -1,7 +1,7 @@
 //! The architectures whose code a device uses: `FERROWARP_ARCH`.
 
 use super::error::DeviceError;
-use super::ptx_header::PtxTarget;
+use super::ptx_header::{OLDEST, PtxTarget};
 
 const VARIABLE: &str = "FERROWARP_ARCH";
 
@@ -16,7 +16,7 @@ pub fn named_archs() -> Result<Vec<PtxTarget>, DeviceError> {
     parse(&value).ok_or(DeviceError::Variable {
         name: VARIABLE,
         value,
-        expected: "architectures such as compute_80,compute_90",
+        expected: "architectures from compute_75 on, such as compute_80,compute_90",
     })
 }
 
@@ -58,7 +58,7 @@ fn newest(
 
 /// What to do for a GPU of this compute capability without a module.
 pub(super) fn how_to_serve(major: u32, minor: u32) -> String {
-    if (major, minor) < (7, 5) {
+    if 10 * major + minor < OLDEST {
         return "7.5 (Turing) is the oldest that kernels can be built for, so use a newer GPU or the CPU"
             .to_owned();
     }
@@ -90,7 +90,7 @@ mod tests {
             let found = newest(&parse(value).unwrap(), "a GPU", major, minor).unwrap();
             assert_eq!(found.map(|(major, minor)| 10 * major + minor), expected, "{value} on {device}");
         }
-        for value in ["compute_", "ampere", "compute_80,", "80;90", "-80"] {
+        for value in ["compute_", "ampere", "compute_80,", "80;90", "-80", "compute_70"] {
             assert_eq!(parse(value), None, "{value}");
         }
         let error = newest(&parse("compute_90,compute_100").unwrap(), "Old GPU", 8, 6).unwrap_err();

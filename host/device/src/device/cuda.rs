@@ -24,4 +24,5 @@ pub(super) use found::{Found, count_devices, find, waits_for_each_launch};
 pub(super) use gpu::CudaDevice;
 pub(super) use lane::{Allocated, Lane, Queue, Ready};
 pub(super) use load::{driver_version, too_new};
+pub(super) use stack::stack_bytes;
 pub(super) use timing::Recording;

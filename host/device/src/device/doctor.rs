@@ -5,13 +5,19 @@ use std::env::consts::{ARCH, OS};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use cuda_std::launch::LaunchConfig;
+use cuda_std::simt::Executor;
+
+use super::arch::named_archs;
 use super::cuda::{self, Found};
 use super::handle::Device;
 use super::modules::{PtxModule, PtxModules};
+use super::open;
 use super::ptx_header::is_too_new;
 
 /// A report for people, of several lines: the CUDA driver, the GPUs, the PTX that is found, the modules that each GPU gets, the
-/// caches, and what is missing. It opens each GPU and loads a module. `cargo run -p ferrowarp --example doctor` prints it.
+/// caches, what is missing, and a line that begins with `wrong: ` for each environment variable with a value that is refused. It
+/// opens each GPU and loads a module. `cargo run -p ferrowarp --example doctor` prints it, and fails if something is wrong.
 ///
 /// ```
 /// let report = ferrowarp::device::doctor();
@@ -24,6 +30,7 @@ pub fn doctor() -> String {
         missing: Vec::new(),
     };
     report.variables();
+    let wrong = wrong_variables();
     let gpus = report.driver_and_gpus();
     let modules = report.ptx(gpus.is_empty());
     if let Some(modules) = &modules {
@@ -36,9 +43,26 @@ pub fn doctor() -> String {
         report.line("missing", "nothing");
     }
     for what in std::mem::take(&mut report.missing) {
-        report.line("missing", &what);
+        // A wrong variable has a line of its own.
+        if !wrong.contains(&what) {
+            report.line("missing", &what);
+        }
     }
+    wrong.iter().for_each(|what| report.line("wrong", what));
     report.text
+}
+
+/// Why values of variables are refused, as a device that is opened or a launch on the CPU does.
+fn wrong_variables() -> Vec<String> {
+    let refusals = [
+        named_archs().err(),
+        open::of_environment().err(),
+        cuda::waits_for_each_launch().err(),
+        cuda::stack_bytes().err(),
+    ];
+    let refusals = refusals.into_iter().flatten().map(|error| error.to_string());
+    let launched = Executor::new().run("doctor", LaunchConfig::new(1, 1), || {});
+    refusals.chain(launched.err().map(|error| error.to_string())).collect()
 }
 
 struct Report {

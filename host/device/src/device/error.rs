@@ -58,7 +58,7 @@ pub enum DeviceError {
         looked: String,
     },
     /// A PTX file or its folder could not be read.
-    #[error("could not read {path}; build the PTX again with `cargo xtask build-ptx`")]
+    #[error("could not read {path}: {source}; build the PTX again with `cargo xtask build-ptx`")]
     PtxUnreadable {
         /// The file or folder.
         path: PathBuf,

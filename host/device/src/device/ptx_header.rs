@@ -54,13 +54,23 @@ impl fmt::Display for PtxTarget {
 impl FromStr for PtxTarget {
     type Err = String;
 
-    /// Accepts `compute_90`, `sm_90` and `90`.
+    /// Accepts `compute_90`, `sm_90` and `90`, and refuses what is too old for kernels.
     fn from_str(name: &str) -> Result<Self, String> {
         let short = name.strip_prefix("compute_").or_else(|| name.strip_prefix("sm_")).unwrap_or(name);
-        parse_target(&format!("sm_{short}"))
-            .ok_or_else(|| format!("`{name}` is not an architecture; write one such as compute_90"))
+        let target = parse_target(&format!("sm_{short}"))
+            .ok_or_else(|| format!("`{name}` is not an architecture; write one such as compute_90"))?;
+        if target.architecture < OLDEST {
+            return Err(format!(
+                "there are no kernels for {target}; name compute_{OLDEST} or a newer one, such as compute_80, compute_86, \
+                 compute_89, compute_90, compute_100 or compute_120"
+            ));
+        }
+        Ok(target)
     }
 }
+
+/// The oldest architecture that kernels can be built for.
+pub(super) const OLDEST: u32 = 75;
 
 /// The newest CUDA version in [`needed_cuda`].
 const NEWEST_CUDA: (u32, u32) = (13, 5);

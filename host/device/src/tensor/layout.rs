@@ -167,18 +167,20 @@ impl Layout {
 
     /// The number of elements that a view needs. An error if it has `len` and these are fewer.
     pub(super) fn needed(&self, len: usize) -> Result<usize, Error> {
-        let (shape, strides) = (self.shape, self.strides().to_vec());
-        let needed = self.extent().filter(|needed| *needed <= len);
-        needed.ok_or_else(|| Kind::TooShort { shape, strides, len, needed: self.extent() }.into())
+        let needed = self.extent();
+        needed.filter(|needed| *needed <= len).ok_or_else(|| {
+            Kind::TooShort { shape: self.shape, strides: self.strides().to_vec(), len, needed }.into()
+        })
     }
 
     /// An error if two indices name the same element, or elements of an axis may lie between those of another one.
     pub(super) fn check_overlap(&self) -> Result<(), Error> {
-        let mut axes: Vec<_> = self.strides.into_iter().zip(self.shape.iter().copied()).collect();
-        axes.retain(|(_, extent)| *extent > 1);
+        // The extents after the last axis are 1.
+        let mut axes: [_; MOST_AXES] =
+            std::array::from_fn(|axis| (self.strides[axis], self.shape.extents[axis]));
         axes.sort_unstable();
         let mut end = 1;
-        for (stride, extent) in axes {
+        for (stride, extent) in axes.into_iter().filter(|(_, extent)| *extent > 1) {
             if stride < end && !self.is_empty() {
                 let needs = "elements of its own for each index, since it is written";
                 return Err(self.unfit(needs));

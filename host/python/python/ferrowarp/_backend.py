@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from typing import Any
+from typing import Any, Iterable
 
 import numpy
 
@@ -16,18 +16,32 @@ class _NoTensor:
     """Stands for torch.Tensor until torch is loaded."""
 
 
+class _Operator:
+    """An operator of torch, and the ways to call it."""
+
+    def __init__(self, full: Any, plain: Any, recorded: Any) -> None:
+        #: With gradients, by torch's dispatcher.
+        self.full = full
+        #: Without gradients; where there are none, this is `full`.
+        self.plain = plain
+        #: The same, which torch.compile does not know.
+        self.quick = plain._op
+        #: With gradients that autograd records without the dispatcher.
+        self.recorded = recorded
+
+
 #: torch.Tensor, once torch is loaded.
 Tensor: type = _NoTensor
-#: The operators with gradients and those without, by name; where one does not have the other, they are the same.
-OPERATORS: dict[str, tuple[Any, Any]] = {}
-#: torch.is_grad_enabled
+#: The operators by name.
+OPERATORS: dict[str, _Operator] = {}
+#: The module _torch and functions of torch, once it is loaded.
+_torch: Any = None
 _is_grad_enabled: Any = None
+_is_compiling: Any = None
 #: Whether a call with these tensors is traced or transformed.
 _is_transformed: Any = None
 #: Held while the operators are registered.
 _REGISTERING = threading.RLock()
-#: torch.nn.functional.gelu
-_gelu: Any = None
 #: The arguments' default values; 0 for those that have none.
 _DEFAULTS = {
     name: [ast.literal_eval(argument.partition("=")[2] or "0") for argument in arguments.split(", ")]
@@ -39,16 +53,16 @@ _RESULTS = {name: (results, plain) for name, _, results, plain in _native.schema
 
 def find_torch() -> bool:
     """Registers the operators with torch if the program has loaded it. Returns whether it has."""
-    global Tensor, _is_grad_enabled, _is_transformed, _gelu
+    global Tensor, _torch, _is_grad_enabled, _is_compiling, _is_transformed
     if Tensor is _NoTensor and "torch" in sys.modules:
         with _REGISTERING:
             if Tensor is _NoTensor:
                 from . import _torch
 
-                OPERATORS.update(_torch.register())
+                OPERATORS.update({name: _Operator(*calls) for name, calls in _torch.register().items()})
                 _is_grad_enabled = _torch.torch.is_grad_enabled
+                _is_compiling = _torch.torch.compiler.is_dynamo_compiling
                 _is_transformed = _torch.is_transformed
-                _gelu = _torch.torch.nn.functional.gelu
                 # Last: other threads take it as the sign that all is there.
                 Tensor = _torch.torch.Tensor
     return Tensor is not _NoTensor
@@ -62,37 +76,42 @@ def run(name: str, tensors: int, *arguments: Any) -> Any:
     first = arguments[0]
     if not isinstance(first, Tensor):
         return _run_numpy(name, tensors, arguments)
-    full, plain = OPERATORS[name]
+    operator = OPERATORS[name]
     try:
-        if needs_gradient(*arguments[:tensors]):
-            return full(*arguments)
-        return plain(*arguments)
+        return _way(operator, arguments[:tensors])(*arguments)
     except RuntimeError as error:
         raise _exception(error) from None
 
 
-def needs_gradient(*tensors: Any) -> bool:
-    """Whether a result of these arguments has gradients, or may have some where the call is traced. Refuses forward gradients."""
+def _way(operator: _Operator, tensors: tuple[Any, ...]) -> Any:
+    """The way to call an operator with these tensors."""
+    if _is_compiling():
+        return operator.full if needs_gradient(*tensors) else operator.plain
     if _is_transformed(tensors):
-        return True
+        return operator.full
     for tensor in tensors:
         if getattr(tensor, "requires_grad", False):
-            return _is_grad_enabled()
-    return False
+            return operator.recorded if _is_grad_enabled() else operator.quick
+    return operator.quick
+
+
+def needs_gradient(*tensors: Any) -> bool:
+    """Whether a result of these arguments has gradients, or may have some where the call is traced. Refuses forward gradients."""
+    return _is_transformed(tensors) or _is_grad_enabled() and any(getattr(tensor, "requires_grad", False) for tensor in tensors)
 
 
 def gelu(tensor: Any) -> Any:
     """torch's GELU in the form with tanh."""
-    return _gelu(tensor, approximate="tanh")
+    return _torch.torch.nn.functional.gelu(tensor, approximate="tanh")
 
 
 def run_one(name: str, tensor: Any) -> Any:
     """Runs an operator whose other arguments have their default values."""
     if not isinstance(tensor, Tensor):
         return _run_numpy(name, 1, (tensor,))
-    full, plain = OPERATORS[name]
+    operator = OPERATORS[name]
     try:
-        return full(tensor) if needs_gradient(tensor) else plain(tensor)
+        return _way(operator, (tensor,))(tensor)
     except RuntimeError as error:
         raise _exception(error) from None
 
@@ -122,11 +141,14 @@ def _run_numpy(name: str, tensors: int, arguments: tuple[Any, ...]) -> Any:
         # torch was loaded after this package.
         return run(name, tensors, *arguments)
     results, plain = _RESULTS[name]
-    dense = [_dense(argument) for argument in arguments]
-    # Defaults that were omitted.
-    dense += _DEFAULTS[name][len(dense) :]
-    made = _native.call(name, plain or results, tuple(dense))
+    made = _native.call(name, plain or results, with_defaults(name, map(_dense, arguments)))
     return made[0] if len(made) == 1 else made
+
+
+def with_defaults(name: str, arguments: Iterable[Any]) -> tuple[Any, ...]:
+    """All arguments of an operator, with the default values of those that are omitted."""
+    given = tuple(arguments)
+    return given + tuple(_DEFAULTS[name][len(given) :])
 
 
 def _dense(argument: Any) -> Any:

@@ -12,6 +12,9 @@ def schemas() -> list[tuple[str, str, int, int]]:
 def call(name: str, results: int, arguments: tuple[Any, ...]) -> tuple[numpy.ndarray, ...]:
     """Calls an operator on NumPy arrays."""
 
+def check(name: str, results: int, arguments: tuple[Any, ...]) -> None:
+    """Fails as an operator does with tensors of these types and shapes: each is a pair of them."""
+
 def register(folder: str) -> None:
     """Gives torch's dispatcher the kernels of the operators; `folder` is torch's `lib`."""
 

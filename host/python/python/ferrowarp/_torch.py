@@ -5,6 +5,7 @@ The kernels themselves come from the native part, which torch's dispatcher calls
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from typing import Any, Callable
@@ -12,7 +13,7 @@ from typing import Any, Callable
 import torch
 from torch.autograd import forward_ad
 
-from . import _native
+from . import _backend, _native
 
 #: Keeps the registrations alive.
 _LIBRARY = torch.library.Library("ferrowarp", "DEF")
@@ -40,7 +41,8 @@ def is_transformed(tensors: tuple[Any, ...]) -> bool:
 
 def _call(name: str, *arguments: Any) -> Any:
     """Calls an operator in a backward pass, with gradients if that pass is to be differentiated."""
-    return getattr(torch.ops.ferrowarp, name if torch.is_grad_enabled() else f"_{name}").default(*arguments)
+    operator = _backend.OPERATORS[name]
+    return (operator.full if torch.is_grad_enabled() else operator.plain)(*arguments)
 
 
 def _empty(like: torch.Tensor, shape: Any, dtype: torch.dtype | None = None) -> torch.Tensor:
@@ -101,6 +103,7 @@ def _keep(*tensors: int, options: tuple[int, ...] = (), results: tuple[int, ...]
 
     def setup(ctx, inputs, output):
         outputs = output if isinstance(output, tuple) else (output,)
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(*(inputs[at] for at in tensors), *(outputs[at] for at in results))
         ctx.options = [inputs[at] for at in options]
 
@@ -123,6 +126,7 @@ def _setup_norm(ctx, inputs, output):
     _, total, mean, rstd = output
     ctx.save_for_backward(input if residual is None else total, weight, mean, rstd)
     ctx.options = (centred, weight is not None, bias is not None, residual is not None)
+    ctx.set_materialize_grads(False)
     ctx.mark_non_differentiable(mean, rstd)
 
 
@@ -141,6 +145,7 @@ def _norm_gradient(ctx, gradient, of_sum, *_):
 def _setup_attention(ctx, inputs, output):
     query, key, value, pages, lengths, *ctx.options = inputs
     ctx.is_ragged = pages is not None or lengths is not None
+    ctx.set_materialize_grads(False)
     ctx.save_for_backward(query, key, value, *output)
     ctx.mark_non_differentiable(output[1])
 
@@ -176,7 +181,8 @@ def _matmul_gradient(ctx, gradient):
     of_bias = of_residual = of_a = of_b = None
     if needs[3]:
         of_residual = gradient
-    gradient = gradient.to(a.dtype)
+    if gradient.dtype != a.dtype:
+        gradient = gradient.to(a.dtype)
     if needs[2]:
         of_bias = _call("reduce", gradient, 0, True)
     if needs[0]:
@@ -244,8 +250,23 @@ _TABLE: dict[str, tuple[Callable, Gradients | None]] = {
 }
 
 
+class _Unknown(Exception):
+    """A size that only the data decides."""
+
+
+def _example(argument: Any) -> Any:
+    """An argument of a fake kernel as the native check takes it: the type and shape of a tensor. Sizes are those of the example."""
+    if isinstance(argument, torch.Tensor):
+        return str(argument.dtype).removeprefix("torch."), tuple(map(_example, argument.shape))
+    if not isinstance(argument, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return argument
+    if not argument.node.has_hint():
+        raise _Unknown
+    return argument.node.hint
+
+
 def _fake(name: str, fake: Callable, count: int) -> Callable:
-    """The fake kernel of a version with this many results, for operands on one device."""
+    """The fake kernel of a version with this many results. It refuses what the kernel refuses."""
 
     def checked(*arguments):
         devices = [argument.device for argument in arguments if isinstance(argument, torch.Tensor)]
@@ -253,16 +274,35 @@ def _fake(name: str, fake: Callable, count: int) -> Callable:
             if device != devices[0]:
                 name_of = name.replace("_", " ")
                 raise ValueError(f"{name_of} failed: operands are on {devices[0]} and {device}; move one of them")
+        with contextlib.suppress(_Unknown):
+            _native.check(name, count, _backend.with_defaults(name, map(_example, arguments)))
         made = fake(*arguments)
         return made if not isinstance(made, tuple) else made[0] if count == 1 else made[:count]
 
     return checked
 
 
-def register() -> dict[str, tuple[Any, Any]]:
-    """Defines the operators and returns them by name: with gradients, and without."""
-    _native_names = {}
-    for name, arguments, results, plain in _native.schemas():
+def _recorded(name: str, operator: Any, backward: Callable, setup: Callable) -> Callable:
+    """Calls an operator and records its gradients. This is faster than the dispatcher's way, and neither traced nor transformed."""
+
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *arguments):
+            with torch._C._AutoDispatchBelowAutograd():
+                output = operator(*arguments)
+            setup(ctx, _backend.with_defaults(name, arguments), output)
+            return output
+
+    Recorded.__name__ = name
+    Recorded.backward = staticmethod(backward)
+    # Without what `apply` does for torch.func.
+    return super(torch.autograd.Function, Recorded).apply
+
+
+def register() -> dict[str, tuple[Any, Any, Any]]:
+    """Defines the operators and returns the calls of each by name: with gradients, without, and with gradients in the eager mode."""
+    schemas = _native.schemas()
+    for name, arguments, results, plain in schemas:
         fake, gradients = _TABLE[name]
         for of, count in ((name, results), (f"_{name}", plain)):
             if count:
@@ -274,10 +314,11 @@ def register() -> dict[str, tuple[Any, Any]]:
             torch.library.register_autograd(f"ferrowarp::{name}", backward, setup_context=setup, lib=_LIBRARY)
             # The version without gradients passes the keys of autograd by.
             _LIBRARY.impl(f"_{name}", torch.library.fallthrough_kernel, "Autograd")
-        _native_names[name] = plain
     _native.register(os.path.join(os.path.dirname(torch.__file__), "lib"))
 
-    def operator(name: str) -> Any:
-        return getattr(torch.ops.ferrowarp, name).default
+    def calls(name: str, plain: int) -> tuple[Any, Any, Any]:
+        full, gradients = getattr(torch.ops.ferrowarp, name).default, _TABLE[name][1]
+        without = getattr(torch.ops.ferrowarp, f"_{name}").default if plain else full
+        return full, without, _recorded(name, full._op, *gradients) if gradients else full
 
-    return {name: (operator(name), operator(f"_{name}" if plain else name)) for name, plain in _native_names.items()}
+    return {name: calls(name, plain) for name, _, _, plain in schemas}

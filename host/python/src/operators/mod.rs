@@ -1,22 +1,17 @@
 //! The table of operators, and what each does with its arguments.
 
-/// Runs the code with `T` as the type of the operand's elements.
+/// Runs the code with `T` as the type of the operand's elements, which is float32, float16 or bfloat16, or one of those listed.
 macro_rules! floats {
     ($of:expr, $T:ident => $run:expr) => {
+        floats!($of, "float32, float16 or bfloat16": F32 f32, F16 ferrowarp::f16, Bf16 ferrowarp::bf16; $T => $run)
+    };
+    ($of:expr, $needs:literal: $($dtype:ident $ty:ty),*; $T:ident => $run:expr) => {
         match $of.dtype {
-            $crate::operand::Dtype::F32 => {
-                type $T = f32;
+            $($crate::operand::Dtype::$dtype => {
+                type $T = $ty;
                 $run
-            }
-            $crate::operand::Dtype::F16 => {
-                type $T = ferrowarp::f16;
-                $run
-            }
-            $crate::operand::Dtype::Bf16 => {
-                type $T = ferrowarp::bf16;
-                $run
-            }
-            _ => Err($crate::operators::refuse_type(&$of, "float32, float16 or bfloat16")),
+            })*
+            _ => Err($crate::operators::refuse_type(&$of, $needs)),
         }
     };
 }
@@ -24,17 +19,7 @@ macro_rules! floats {
 /// The same for the types of attention.
 macro_rules! halves {
     ($of:expr, $T:ident => $run:expr) => {
-        match $of.dtype {
-            $crate::operand::Dtype::F16 => {
-                type $T = ferrowarp::f16;
-                $run
-            }
-            $crate::operand::Dtype::Bf16 => {
-                type $T = ferrowarp::bf16;
-                $run
-            }
-            _ => Err($crate::operators::refuse_type(&$of, "float16 or bfloat16")),
-        }
+        floats!($of, "float16 or bfloat16": F16 ferrowarp::f16, Bf16 ferrowarp::bf16; $T => $run)
     };
 }
 
@@ -153,7 +138,7 @@ const _: () = {
 impl<'a> Call<'a> {
     fn read<T: operand::Element>(&self, of: &Operand) -> Result<TensorView<'a, T>, Failure> {
         // SAFETY: torch and NumPy own memory of the operand's place, where the device is, and keep it for this call. torch orders
-        // the work on its stream, on which the view is used.
+        // the work on its stream, on which the view is used. A check launches nothing.
         unsafe { operand::read(self.device(), of) }
     }
 

@@ -49,8 +49,10 @@ struct Loadable {
 
 /// A kernel's driver handle and launch limits.
 #[derive(Clone, Copy)]
-struct Function {
-    raw: CUfunction,
+pub(super) struct Function {
+    pub raw: CUfunction,
+    /// The compute capability that its PTX was compiled for, as 10 * major + minor; 0 if the driver does not report it.
+    pub ptx_version: u32,
     max_threads: u32,
     static_shared: u32,
     /// The dynamic shared memory granted by the driver so far.
@@ -100,7 +102,7 @@ impl Kernels {
         config: &LaunchConfig,
         limits: &Limits,
         slot: &PanicSlot,
-    ) -> Result<CUfunction, DeviceError> {
+    ) -> Result<Function, DeviceError> {
         // The lock prevents two threads from loading a module twice.
         let mut functions = locked(&self.functions);
         let function = match functions.entry(kernel) {
@@ -114,7 +116,7 @@ impl Kernels {
         if config.cluster > function.granted_cluster {
             function.grant_cluster(kernel, config.cluster)?;
         }
-        Ok(function.raw)
+        Ok(*function)
     }
 
     /// Same as [`Self::prepare`], for a cooperative kernel: all blocks must fit on the device at once.
@@ -124,13 +126,14 @@ impl Kernels {
         config: &LaunchConfig,
         (limits, multiprocessors): (&Limits, usize),
         slot: &PanicSlot,
-    ) -> Result<CUfunction, DeviceError> {
-        let raw = self.prepare(kernel, config, limits, slot)?;
-        let (got, fit) = (config.grid.volume(), resident_blocks(kernel, raw, config, multiprocessors)?);
+    ) -> Result<Function, DeviceError> {
+        let function = self.prepare(kernel, config, limits, slot)?;
+        let (got, fit) =
+            (config.grid.volume(), resident_blocks(kernel, function.raw, config, multiprocessors)?);
         if got > fit {
             return Err(LaunchError::NotResident { kernel, got, fit }.into());
         }
-        Ok(raw)
+        Ok(function)
     }
 
     fn look_up(&self, kernel: &str, slot: &PanicSlot) -> Result<Function, DeviceError> {
@@ -184,11 +187,6 @@ fn attribute(raw: CUfunction, attribute: Attribute) -> CudaResult<u32> {
     // SAFETY: the out parameter is valid, the function belongs to a loaded module.
     unsafe { sys::cuFuncGetAttribute(&mut value, attribute as c_int, raw) }.ok()?;
     Ok(u32::try_from(value).unwrap_or(0))
-}
-
-/// The compute capability that the kernel's PTX was compiled for, as 10 * major + minor; 0 if the driver does not report it.
-pub(super) fn ptx_version(function: CUfunction) -> u32 {
-    attribute(function, Attribute::PtxVersion).unwrap_or(0)
 }
 
 /// The resources that the kernel needs, if the driver reports them.
@@ -257,6 +255,7 @@ impl Function {
         let static_shared = get(Attribute::SharedMemorySizeBytes)?;
         Ok(Self {
             raw,
+            ptx_version: attribute(raw, Attribute::PtxVersion).unwrap_or(0),
             max_threads: get(Attribute::MaxThreadsPerBlock)?,
             static_shared,
             granted_shared: UNASKED_SHARED.saturating_sub(static_shared),

@@ -6,7 +6,7 @@ use cust::error::CudaError;
 use super::super::error::DeviceError;
 use super::super::launches::Launch;
 use super::gpu::{CudaDevice, Handles};
-use super::kernels;
+use super::kernels::{self, Function};
 use super::lane::Lane;
 
 /// The smallest compute capability that can begin a launch before the previous one has ended.
@@ -22,11 +22,11 @@ impl CudaDevice {
     ) -> Result<u64, DeviceError> {
         self.enter()?;
         let Handles { kernels, member, .. } = &*self.handles;
-        if !is_recorded && !kernels.is_ready(meta.name) {
-            self.drain_if_limited()?;
+        if !is_recorded && self.time_limit().is_some() && !kernels.is_ready(meta.name) {
+            self.synchronize()?;
         }
         let function = self.recheck(kernels.prepare(meta.name, config, &self.limits, &member.panic_slot))?;
-        self.recheck(kernels::resident_blocks(meta.name, function, config, self.multiprocessors))
+        self.recheck(kernels::resident_blocks(meta.name, function.raw, config, self.multiprocessors))
     }
 
     /// Queues a launch, or records it if the stream is part of a recording.
@@ -57,9 +57,9 @@ impl CudaDevice {
         let Handles { kernels, member, .. } = &*self.handles;
         let lane = &self.lane_in_recording(lane, is_recorded)?;
         let stream = self.stream_of(lane);
-        if !is_recorded && !kernels.is_ready(launch.kernel) {
+        if !is_recorded && self.time_limit().is_some() && !kernels.is_ready(launch.kernel) {
             // Loading a module waits for queued work.
-            self.drain_if_limited()?;
+            self.synchronize()?;
         }
         let (config, slot) = (&launch.config, &member.panic_slot);
         let prepared = if call.meta.cooperative {
@@ -67,11 +67,12 @@ impl CudaDevice {
         } else {
             kernels.prepare(launch.kernel, config, &self.limits, slot)
         };
-        let function = self.recheck(prepared)?;
+        let Function { raw: function, ptx_version, .. } = self.recheck(prepared)?;
         let mut config = call.config;
         // A kernel compiled for an earlier capability does not wait, even on a newer device.
-        config.programmatic_stream_serialization &= self.limits.capability >= PROGRAMMATIC_LAUNCH
-            && kernels::ptx_version(function) >= PROGRAMMATIC_LAUNCH;
+        config.programmatic_stream_serialization = config.programmatic_stream_serialization
+            && self.limits.capability >= PROGRAMMATIC_LAUNCH
+            && ptx_version >= PROGRAMMATIC_LAUNCH;
         if let Some(soil) = self.handles.soil.get() {
             self.recheck(soil.spread(function, stream))?;
             // The kernel must start after the soil is written.

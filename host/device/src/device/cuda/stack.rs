@@ -15,6 +15,16 @@ const VARIABLE: &str = "FERROWARP_STACK_BYTES";
 /// The stack bytes once a module with an unbounded stack is loaded, unless a size was requested.
 const FOR_UNBOUNDED: usize = 8192;
 
+/// The stack bytes of each thread that the environment asks for.
+pub(in super::super) fn stack_bytes() -> Result<Option<usize>, DeviceError> {
+    let value = std::env::var_os(VARIABLE).unwrap_or_default().to_string_lossy().into_owned();
+    if value.is_empty() {
+        return Ok(None);
+    }
+    let expected = "a number of bytes";
+    value.parse().map(Some).map_err(|_| DeviceError::Variable { name: VARIABLE, value, expected })
+}
+
 /// The stack of a device's threads, and the kernels for which it may be too small.
 #[derive(Default)]
 pub(super) struct Stack {
@@ -35,15 +45,7 @@ impl Stack {
 
     /// Sets the size from the environment. The context is current.
     pub fn set_from_environment(&self) -> Result<(), DeviceError> {
-        let Some(value) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else { return Ok(()) };
-        let text = value.to_string_lossy();
-        match text.parse() {
-            Ok(bytes) => self.set(bytes),
-            Err(_) => {
-                let (value, expected) = (text.into_owned(), "a number of bytes");
-                Err(DeviceError::Variable { name: VARIABLE, value, expected })
-            }
-        }
+        stack_bytes()?.map_or(Ok(()), |bytes| self.set(bytes))
     }
 
     /// Sets the stack of each thread to `bytes`, which later modules do not change. The context is current.

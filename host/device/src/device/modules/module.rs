@@ -209,11 +209,11 @@ fn unpack(packed: &[u8], path: &Path) -> Result<Vec<u8>, DeviceError> {
 /// Reads the first `most` bytes of a regular file. Also returns whether they are all.
 fn read_at_most(path: &Path, most: u64) -> Result<(Vec<u8>, bool), DeviceError> {
     let unreadable = |source| DeviceError::PtxUnreadable { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    // Reading a device or a pipe may never end.
-    if !file.metadata().map_err(unreadable)?.is_file() {
+    // Opening a pipe, or reading it or a device, may never end.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(damaged(path, "it is not a regular file".to_owned()));
     }
+    let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut bytes = Vec::new();
     let len = file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)? as u64;
     bytes.truncate(most as usize);
