@@ -18,7 +18,7 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{cluster, grid, kernel, shared_array, thread, warp};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
-use super::row::{Columns, Exchange, Held, packed, padded, row_sums};
+use super::row::{Columns, Exchange, Held, log_threads, packed, padded, sums_of_row, sums_of_warp};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::RowsShape;
 use common_kernels::element::{Element, Output};
@@ -30,6 +30,8 @@ use common_kernels::element::{Element, Output};
 /// row's: about 80 registers, plus `N + 16` per vector. A multiprocessor has registers for `AHEAD` such blocks; if that is
 /// 0, it has one block that does not load ahead. Launched with any number of blocks of `BLOCK` threads, or with `CLUSTER` of
 /// clusters of two to eight blocks. There are that many parts.
+///
+/// With `NARROW`, only as many threads hold a row as it needs, a power of two.
 ///
 /// The launch has the dynamic shared memory of its [`RowsShape`]. With `SHIFTED` the flag `ALIGNED` has no meaning.
 ///
@@ -44,25 +46,25 @@ use common_kernels::element::{Element, Output};
     min_blocks = BLOCKS,
     args,
     facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_blocks(BLOCKS).in_clusters(CLUSTER)
-        .with_weights(N, SHIFTED),
+        .with_weights(N, SHIFTED).narrow(NARROW),
     instances(
-        T = f32, N = 4, CLUSTER = false, SHIFTED = true {
-            norm_backward_f32_32x4s = <32, 4>;
+        T = f32, N = 4, CLUSTER = false, SHIFTED = true, NARROW = false {
+            norm_backward_f32_narrow_s = <32, 4>, NARROW = true;
             norm_backward_f32_64x6s = <64, 6>;
             norm_backward_f32_128x6s = <128, 6>;
             norm_backward_f32_192x6s = <192, 6>;
             norm_backward_f32_256x8s = <256, 8>;
         }
-        for T in [f16, bf16], N = 8, CLUSTER = false, SHIFTED = true {
-            norm_backward_{T}_32x2s = <32, 2>;
+        for T in [f16, bf16], N = 8, CLUSTER = false, SHIFTED = true, NARROW = false {
+            norm_backward_{T}_narrow_s = <32, 2>, NARROW = true;
             norm_backward_{T}_64x2s = <64, 2>;
             norm_backward_{T}_64x3s = <64, 3>;
             norm_backward_{T}_128x3s = <128, 3>;
             norm_backward_{T}_192x3s = <192, 3>;
             norm_backward_{T}_256x4s = <256, 4>;
         }
-        T = f32, N = 4, CLUSTER = false, SHIFTED = false {
-            norm_backward_f32_32x2 = <32, 2>;
+        T = f32, N = 4, CLUSTER = false, SHIFTED = false, NARROW = false {
+            norm_backward_f32_narrow = <32, 2>, NARROW = true;
             norm_backward_f32_32x4 = <32, 4>;
             norm_backward_f32_32x6 = <32, 6>;
             norm_backward_f32_32x8 = <32, 8>;
@@ -74,9 +76,8 @@ use common_kernels::element::{Element, Output};
             norm_backward_f32_256x8 = <256, 8>;
             norm_backward_f32_cluster = <512, 4>, CLUSTER = true, min_arch = 90;
         }
-        for T in [f16, bf16], N = 8, CLUSTER = false, SHIFTED = false {
-            norm_backward_{T}_16x2 = <16, 2>;
-            norm_backward_{T}_32x2 = <32, 2>;
+        for T in [f16, bf16], N = 8, CLUSTER = false, SHIFTED = false, NARROW = false {
+            norm_backward_{T}_narrow = <32, 2>, NARROW = true;
             norm_backward_{T}_32x3 = <32, 3>;
             norm_backward_{T}_32x4 = <32, 4>;
             norm_backward_{T}_64x3 = <64, 3>;
@@ -98,6 +99,7 @@ pub unsafe fn norm_backward_rows<
     const BLOCK: usize,
     const CLUSTER: bool,
     const SHIFTED: bool,
+    const NARROW: bool,
     const AHEAD: usize,
     const BLOCKS: usize,
 >(
@@ -109,17 +111,25 @@ pub unsafe fn norm_backward_rows<
     // The sums of the warps, for two turns.
     let of_warps = shared_array![[f32; 2]; 64];
     let tid = thread::thread_idx_x() as usize;
-    let groups = BLOCK / THREADS;
+    let (group, of_group, threads) = if NARROW {
+        let more = if SHIFTED { N as u32 - 1 } else { 0 };
+        let log = log_threads(args.cols + more, (N * VECTORS) as u32, SHIFTED);
+        (tid >> log, tid & ((1 << log) - 1), 1 << log)
+    } else {
+        (tid / THREADS, tid % THREADS, THREADS)
+    };
+    let groups = BLOCK / threads;
     let (rank, blocks) =
         if CLUSTER { (cluster::block_rank() as usize, cluster::num_blocks() as usize) } else { (0, 1) };
     // The kernel that adds up the parts may start; it waits for them.
     grid::launch_dependents();
     let block = thread::block_idx_x() as usize / blocks;
-    let first_row = block * groups + tid / THREADS;
+    let first_row = block * groups + group;
     let (stride, rows) = (thread::grid_dim_x() as usize / blocks * groups, args.rows as usize);
-    let (thread, threads) = (rank * THREADS + tid % THREADS, blocks * THREADS);
+    let thread = rank * threads + of_group;
     let skip = if SHIFTED { first_row * args.cols as usize % N } else { 0 };
-    let of_row = Columns::new::<N>(thread, threads, args.cols as usize, SHIFTED || args.has(ALIGNED));
+    let of_row =
+        Columns::new::<N>(thread, blocks * threads, args.cols as usize, SHIFTED || args.has(ALIGNED));
     let of_row = Columns::<SHIFTED> { skip, len: args.cols as usize + skip, ..of_row };
     // Nothing follows the last row.
     let shares = |row: usize| !SHIFTED || row + 1 < rows;
@@ -261,7 +271,7 @@ pub unsafe fn norm_backward_rows<
             // SAFETY: all threads call it. Another turn separates two with the same memory.
             let sums = unsafe {
                 let of_turn = of_warps.cast::<[f32; 2]>().add(turn % 2 * 32);
-                row_sums::<THREADS, 2>(of_turn, sums_of(&this))
+                sums_of_row::<THREADS, NARROW, 2>(threads, of_turn, sums_of(&this))
             };
             write(&columns, turn, &this, sums);
         }
@@ -271,19 +281,35 @@ pub unsafe fn norm_backward_rows<
         if SHIFTED {
             let at = block * args.pitch as usize;
             if !args.d_weight.is_null() {
-                write_sums::<N, VECTORS, THREADS, BLOCK, SHIFTED>(&of_row, &d_weight, args.d_weight.add(at));
+                write_sums::<N, VECTORS, BLOCK, SHIFTED>(
+                    &of_row,
+                    [group, groups],
+                    &d_weight,
+                    args.d_weight.add(at),
+                );
             }
             if !args.d_bias.is_null() {
-                write_sums::<N, VECTORS, THREADS, BLOCK, SHIFTED>(&of_row, &d_bias, args.d_bias.add(at));
+                write_sums::<N, VECTORS, BLOCK, SHIFTED>(
+                    &of_row,
+                    [group, groups],
+                    &d_bias,
+                    args.d_bias.add(at),
+                );
             }
             return;
         }
+        if NARROW {
+            d_weight = d_weight.map(|all| sums_of_warp(threads, all));
+            d_bias = d_bias.map(|all| sums_of_warp(threads, all));
+        }
+        // A narrow row's groups are warps now.
+        let groups = BLOCK / THREADS;
         if groups > 1 {
             let sums = shared_array![f32; LARGEST];
             add_groups::<N, VECTORS, THREADS>(sums, groups, &mut d_weight);
             add_groups::<N, VECTORS, THREADS>(sums, groups, &mut d_bias);
         }
-        if tid < THREADS {
+        if tid < threads {
             let at = block * args.pitch as usize;
             for i in 0..VECTORS {
                 if !args.d_weight.is_null() {
@@ -340,23 +366,18 @@ unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>
 /// All threads of the block call this. The dynamic shared memory has [`padded`] elements for the columns of a row; no thread
 /// needs what was in it. `part` has the columns, and no other code uses it.
 #[inline(always)]
-unsafe fn write_sums<
-    const N: usize,
-    const VECTORS: usize,
-    const THREADS: usize,
-    const BLOCK: usize,
-    const SHIFTED: bool,
->(
+unsafe fn write_sums<const N: usize, const VECTORS: usize, const BLOCK: usize, const SHIFTED: bool>(
     columns: &Columns<SHIFTED>,
+    [own, groups]: [usize; 2],
     sums: &[[f32; N]; VECTORS],
     part: *mut f32,
 ) {
     let (tid, shared) = (thread::thread_idx_x() as usize, dynamic_shared_mem::<f32>());
     // SAFETY: each column has one thread in each group, and the barriers separate the groups.
     unsafe {
-        for group in 0..BLOCK / THREADS {
+        for group in 0..groups {
             thread::sync_threads_aligned();
-            if group == tid / THREADS {
+            if group == own {
                 for i in 0..VECTORS {
                     for j in 0..N {
                         if columns.has(i, j) {

@@ -83,10 +83,14 @@ where
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct SumPartsArgs<T> {
-    /// `[cols]`, written.
-    pub out: *mut T,
-    /// `[parts, pitch]`.
-    pub parts: *const f32,
+    /// `[cols]`, written; or null.
+    pub d_weight: *mut T,
+    /// `[cols]`, written; or null.
+    pub d_bias: *mut T,
+    /// `[parts, pitch]`, the parts of `d_weight`; or null.
+    pub of_weight: *const f32,
+    /// `[parts, pitch]`, the parts of `d_bias`; or null.
+    pub of_bias: *const f32,
     /// Number of parts.
     pub count: u32,
     /// Distance from one part to the next.
@@ -97,11 +101,11 @@ pub struct SumPartsArgs<T> {
 
 /// Adds up the parts of each column.
 ///
-/// A block has one column per lane; its warps share the parts of each column. Launched with blocks of `32 * WARPS` threads
-/// along x, which may start before the launch that writes the parts has ended.
+/// A block has one column per lane; its warps share the parts of each column. Launched with blocks of `32 * WARPS` threads:
+/// along x enough for the columns, and along y one per gradient. They may start before the launch that writes the parts has ended.
 ///
 /// # Safety
-/// The launch is as described; the pointers are valid for their shapes; no other code uses `out`.
+/// The launch is as described; the pointers are valid for their shapes; no other code uses the gradients.
 #[kernel(
     with(THREADS = 32 * WARPS),
     max_threads = THREADS,
@@ -118,6 +122,8 @@ pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize
     let tid = thread::thread_idx_x() as usize;
     let (lane, own) = (tid % 32, tid / 32);
     let col = thread::block_idx_x() as usize * 32 + lane;
+    let is_bias = args.d_weight.is_null() || thread::block_idx_y() > 0;
+    let (out, parts) = if is_bias { (args.d_bias, args.of_bias) } else { (args.d_weight, args.of_weight) };
     let mut sums = [0.0; 8];
     grid::wait_for_dependencies();
     // SAFETY: the kernel's contract. Eight sums keep eight loads in flight; all threads reach the barrier.
@@ -127,7 +133,7 @@ pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize
                 for i in 0..8 {
                     let part = first + i * WARPS;
                     if part < args.count as usize {
-                        sums[i] += *args.parts.add(part * args.pitch as usize + col);
+                        sums[i] += *parts.add(part * args.pitch as usize + col);
                     }
                 }
             }
@@ -137,7 +143,7 @@ pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize
         thread::sync_threads_aligned();
         if own == 0 && col < args.cols as usize {
             let sum = (0..WARPS).fold(0.0, |sum, warp| sum + *shared.add(32 * warp + lane));
-            *args.out.add(col) = T::from_f32(sum);
+            *out.add(col) = T::from_f32(sum);
         }
     }
 }

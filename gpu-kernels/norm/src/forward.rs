@@ -12,7 +12,7 @@ use cuda_std::mem::u32x4;
 use cuda_std::{fastmath, kernel, shared_array, thread};
 
 use super::args::{CENTRED, NormArgs};
-use super::row::{Columns, Held, correction, packed, row_sums};
+use super::row::{Columns, Held, correction, log_threads, packed, sums_of_row};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::RowsShape;
 use common_kernels::element::Element;
@@ -20,7 +20,8 @@ use common_kernels::element::Element;
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
 ///
 /// `THREADS` threads hold a row, `VECTORS` vectors of `N` elements each. Launched with blocks of `BLOCK` threads, enough for
-/// `rows`. With `WHOLE`, every load and store is a vector; otherwise it is one element.
+/// `rows`. With `WHOLE`, every load and store is a vector; otherwise it is one element. With `NARROW`, only as many threads hold
+/// a row as it needs, a power of two.
 ///
 /// With `EARLY` 0 the weight and the bias are loaded after the row's sums, with 1 the weight before them, with 2 both. Early
 /// loads hide latency and cost registers. The instances with `few` are the fastest if each block has its own multiprocessor.
@@ -33,10 +34,10 @@ use common_kernels::element::Element;
     with(BLOCK = max(THREADS, 128)),
     max_threads = BLOCK,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).of_rows(WHOLE, few),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).of_rows(WHOLE, few).narrow(NARROW),
     instances(
-        T = f32, N = 4, WHOLE = true, few = false, EARLY = 2 {
-            norm_f32_32x2 = <32, 2>;
+        T = f32, N = 4, WHOLE = true, few = false, NARROW = false, EARLY = 2 {
+            norm_f32_narrow = <32, 2>, NARROW = true;
             norm_f32_32x4 = <32, 4>;
             norm_f32_32x6 = <32, 6>;
             norm_f32_32x8 = <32, 8>;
@@ -50,9 +51,8 @@ use common_kernels::element::Element;
             norm_f32_few_512x8 = <512, 8>, few = true;
             norm_f32_1024x4 = <1024, 4>, EARLY = 0;
         }
-        for T in [f16, bf16], N = 8, WHOLE = true, few = false, EARLY = 2 {
-            norm_{T}_16x2 = <16, 2>;
-            norm_{T}_32x2 = <32, 2>;
+        for T in [f16, bf16], N = 8, WHOLE = true, few = false, NARROW = false, EARLY = 2 {
+            norm_{T}_narrow = <32, 2>, NARROW = true;
             norm_{T}_32x3 = <32, 3>;
             norm_{T}_32x4 = <32, 4>;
             norm_{T}_64x3 = <64, 3>;
@@ -68,8 +68,8 @@ use common_kernels::element::Element;
             norm_{T}_512x4 = <512, 4>, EARLY = 1;
             norm_{T}_1024x4 = <1024, 4>, EARLY = 0;
         }
-        T = f32, N = 4, WHOLE = false, few = false, EARLY = 2 {
-            norm_f32_any_32x2 = <32, 2>;
+        T = f32, N = 4, WHOLE = false, few = false, NARROW = false, EARLY = 2 {
+            norm_f32_any_narrow = <32, 2>, NARROW = true;
             norm_f32_any_64x2 = <64, 2>;
             norm_f32_any_128x2 = <128, 2>;
             norm_f32_any_256x2 = <256, 2>;
@@ -78,8 +78,8 @@ use common_kernels::element::Element;
             norm_f32_any_512x4 = <512, 4>, EARLY = 0;
             norm_f32_any_1024x4 = <1024, 4>, EARLY = 0, min_blocks = 2;
         }
-        for T in [f16, bf16], N = 8, WHOLE = false, few = false, EARLY = 0 {
-            norm_{T}_any_32x1 = <32, 1>;
+        for T in [f16, bf16], N = 8, WHOLE = false, few = false, NARROW = false, EARLY = 0 {
+            norm_{T}_any_narrow = <32, 1>, NARROW = true;
             norm_{T}_any_64x1 = <64, 1>;
             norm_{T}_any_128x1 = <128, 1>;
             norm_{T}_any_128x2 = <128, 2>;
@@ -99,6 +99,7 @@ pub unsafe fn norm_rows<
     const BLOCK: usize,
     const EARLY: usize,
     const WHOLE: bool,
+    const NARROW: bool,
 >(
     args: NormArgs<T>,
 ) where
@@ -107,11 +108,16 @@ pub unsafe fn norm_rows<
     // The sums of the warps: for the mean, then for the variance.
     let (of_mean, of_variance) = (shared_array![[f32; 1]; 32], shared_array![[f32; 2]; 32]);
     let tid = thread::thread_idx_x() as usize;
-    let row = thread::block_idx_x() as usize * (BLOCK / THREADS) + tid / THREADS;
+    let (row, thread, threads) = if NARROW {
+        let log = log_threads(args.cols, (N * VECTORS) as u32, false);
+        (thread::block_idx_x() as usize * (BLOCK >> log) + (tid >> log), tid & ((1 << log) - 1), 1 << log)
+    } else {
+        (thread::block_idx_x() as usize * (BLOCK / THREADS) + tid / THREADS, tid % THREADS, THREADS)
+    };
     // Threads without a row take part in the shuffles and barriers of the others.
     let is_there = row < args.rows as usize;
     let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
-    let columns: Columns = Columns::new::<N>(tid % THREADS, THREADS, len, WHOLE);
+    let columns: Columns = Columns::new::<N>(thread, threads, len, WHOLE);
     if tid == 0 {
         args.prefetch_vectors(EARLY == 0, EARLY < 2);
     }
@@ -143,7 +149,7 @@ pub unsafe fn norm_rows<
         if args.has(CENTRED) {
             // The elements past the row's end are zeros.
             let sum = x.iter().flat_map(|&x| T::unpack(x)).fold(0.0, |sum, x| sum + x);
-            mean = row_sums::<THREADS, 1>(of_mean, [sum])[0] * args.per_column;
+            mean = sums_of_row::<THREADS, NARROW, 1>(threads, of_mean, [sum])[0] * args.per_column;
         }
         let sums = (0..VECTORS).fold([0.0; 2], |[sum, squares], i| {
             let of_vector = columns.deviations::<N>(i, T::unpack(x[i]), mean);
@@ -155,10 +161,10 @@ pub unsafe fn norm_rows<
                 *x = u32x4::new(opaque(x.x), opaque(x.y), opaque(x.z), opaque(x.w));
             }
         }
-        let sums = row_sums::<THREADS, 2>(of_variance, sums);
+        let sums = sums_of_row::<THREADS, NARROW, 2>(threads, of_variance, sums);
         let [off, variance] = correction(sums, args.per_column, args.has(CENTRED));
         let rstd = fastmath::rsqrt_approx(variance + args.epsilon);
-        if is_there && tid.is_multiple_of(THREADS) {
+        if is_there && thread == 0 {
             if !args.mean.is_null() {
                 *args.mean.add(row) = mean + off;
             }

@@ -2,7 +2,7 @@
 
 use cuda_std::barrier::Barrier;
 use cuda_std::mem::{f32x2, load_global, u32x4};
-use cuda_std::warp::reduce_sum_width;
+use cuda_std::warp::{reduce_sum_width, warp_shuffle_xor};
 use cuda_std::{cluster, shared_array, thread};
 
 use common_kernels::element::{Element, Output};
@@ -186,7 +186,6 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
     unsafe {
         match THREADS {
             1 => x,
-            16 => lanes_sums::<16, SUMS>(x),
             32 => lanes_sums::<32, SUMS>(x),
             _ => {
                 let of_warp = lanes_sums::<32, SUMS>(x);
@@ -201,6 +200,54 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
             }
         }
     }
+}
+
+/// Returns the logarithm of the number of threads that hold a narrow row, each `of_thread` columns. At least 8 threads hold a
+/// shifted row, since a block adds up the sums of its rows one row after another.
+#[inline(always)]
+pub(super) const fn log_threads(cols: u32, of_thread: u32, is_shifted: bool) -> u32 {
+    let threads = cols.div_ceil(of_thread);
+    let threads = if is_shifted && threads < 8 { 8 } else { threads };
+    threads.next_power_of_two().trailing_zeros()
+}
+
+/// Returns the sums over the threads that hold a row, to all of them: with `NARROW` over `threads` neighbouring lanes, a power
+/// of two, and otherwise [`row_sums`].
+///
+/// # Safety
+/// Same as for [`row_sums`].
+#[inline(always)]
+pub(super) unsafe fn sums_of_row<const THREADS: usize, const NARROW: bool, const SUMS: usize>(
+    threads: usize,
+    shared: *mut [f32; SUMS],
+    mut x: [f32; SUMS],
+) -> [f32; SUMS] {
+    if !NARROW {
+        // SAFETY: the caller's promise.
+        return unsafe { row_sums::<THREADS, SUMS>(shared, x) };
+    }
+    let mut distance = threads as u32 / 2;
+    while distance > 0 {
+        // SAFETY: all lanes execute this.
+        x = x.map(|x| x + unsafe { warp_shuffle_xor(u32::MAX, x, distance, 32) }.0);
+        distance /= 2;
+    }
+    x
+}
+
+/// Adds up the sums of the lanes that are `threads` apart, in a fixed order. All lanes get the results.
+///
+/// # Safety
+/// All lanes of the warp call this.
+#[inline(always)]
+pub(super) unsafe fn sums_of_warp<const N: usize>(threads: usize, mut sums: [f32; N]) -> [f32; N] {
+    let mut distance = threads as u32;
+    while distance < 32 {
+        // SAFETY: all lanes execute this.
+        sums = sums.map(|sum| sum + unsafe { warp_shuffle_xor(u32::MAX, sum, distance, 32) }.0);
+        distance *= 2;
+    }
+    sums
 }
 
 /// Returns the sums over `LANES` neighbouring lanes, to all of them.

@@ -2,7 +2,7 @@
 
 use cuda_std::launch::LaunchConfig;
 
-use super::row::{MOST_BLOCKS, padded};
+use super::row::{MOST_BLOCKS, log_threads, padded};
 
 /// The rows that a kernel can hold in registers or in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,8 +11,10 @@ pub struct RowsShape {
     pub cols: u32,
     /// Threads of a block.
     pub block: u32,
-    /// Rows that a block has at a time.
-    pub rows: u32,
+    /// Rows that a block has at a time, if it has the largest number of columns.
+    rows: u32,
+    /// Whether as many threads hold a row as it needs, and a block has the more rows.
+    is_narrow: bool,
     /// Blocks that a multiprocessor has registers for, where blocks take rows in turns.
     pub blocks: u32,
     /// The largest number of blocks of a cluster that share a row.
@@ -36,6 +38,7 @@ impl RowsShape {
             cols,
             block,
             rows,
+            is_narrow: false,
             blocks: 1,
             most: 1,
             vector: 1,
@@ -44,6 +47,20 @@ impl RowsShape {
             is_whole: false,
             is_for_few: false,
         }
+    }
+
+    /// Sets whether only as many threads hold a row as it needs.
+    pub(super) const fn narrow(self, is_narrow: bool) -> Self {
+        Self { is_narrow, ..self }
+    }
+
+    /// Returns the number of rows of `cols` columns that a block has at a time.
+    pub fn rows(&self, cols: u32) -> u32 {
+        // Shifted rows end up to a vector later.
+        let more = self.vector - 1;
+        let of_thread = (self.cols + more) * self.rows / self.block;
+        let log = log_threads(cols + more, of_thread, self.is_shifted());
+        if self.is_narrow { self.block >> log } else { self.rows }
     }
 
     /// Sets that a block holds its vectors of `n` elements in shared memory, which is fastest from `least` columns on.
@@ -107,7 +124,7 @@ impl RowsShape {
         } else {
             0
         };
-        LaunchConfig::new(rows.div_ceil(self.rows) * cluster, self.block)
+        LaunchConfig::new(rows.div_ceil(self.rows(cols)) * cluster, self.block)
             .with_cluster(cluster)
             .with_shared_bytes(shared)
     }
@@ -118,8 +135,9 @@ impl RowsShape {
         let cluster = self.cluster(cols);
         let at_once = self.blocks * multiprocessors / cluster * if cluster > 2 { 4 } else { 1 };
         // All rows of a thread start at the same element of a vector.
-        let step = (self.vector >> (self.rows * cols).trailing_zeros()).max(1);
-        rows.div_ceil(self.rows).clamp(1, (at_once - at_once % step).max(step))
+        let at_a_time = self.rows(cols);
+        let step = (self.vector >> (at_a_time * cols).trailing_zeros()).max(1);
+        rows.div_ceil(at_a_time).clamp(1, (at_once - at_once % step).max(step))
     }
 
     /// Returns the launch for `parts` parts of rows of `cols` columns.

@@ -72,6 +72,14 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: SMALL, shape: [21, 42], ..PLAIN },
     Problem { scopes: EMULATORS, shape: [37, 251], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: EMULATORS, shape: [35, 46], ..PLAIN },
+    // Narrow rows, several of which a warp has.
+    Problem { scopes: SMALL, shape: [150, 24], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: SMALL, shape: [140, 5], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [700, 32], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [333, 8], is_centred: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [515, 3], gap: 2, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [301, 136], has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [1001, 17], is_centred: true, has_all: true, ..PLAIN },
     // Clusters of two and three blocks, the last one with fewer vectors.
     Problem { scopes: SMALL_AND_EMULATOR, shape: [2, 8200], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [2, 17_000], has_all: true, ..PLAIN },
@@ -94,6 +102,8 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: LARGER, shape: [1, 4096], is_centred: true, values: Values::Close, ..PLAIN },
     Problem { scopes: LARGER, shape: [1, 1 << 20], is_centred: true, values: Values::Constant, ..PLAIN },
     Problem { scopes: DEVICE, shape: [1000, 768], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: DEVICE, shape: [100_003, 32], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: DEVICE, shape: [50_001, 33], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: DEVICE, shape: [3, 40_001], is_centred: true, has_all: true, ..PLAIN },
 ];
 

@@ -262,13 +262,19 @@ impl<T: Element> Norm<'_, T> {
                     }
                 }
             }
-            for (out, sums) in [d_weight, d_bias].into_iter().zip(sums) {
-                if out.is_some() {
-                    let args = SumPartsLaunch { out: written(out), parts: sums, count: parts, pitch, cols };
-                    // It may begin before the previous launch has ended.
-                    let config = T::SUM_PARTS.config(cols, 1).with_programmatic_stream_serialization();
-                    T::SUM_PARTS.launch(queue, config, args)?;
-                }
+            if count > 0 {
+                let args = SumPartsLaunch {
+                    d_weight: written(d_weight),
+                    d_bias: written(d_bias),
+                    of_weight: sums[0],
+                    of_bias: sums[1],
+                    count: parts,
+                    pitch,
+                    cols,
+                };
+                // It may begin before the previous launch has ended.
+                let config = T::SUM_PARTS.config(cols, count as u32).with_programmatic_stream_serialization();
+                T::SUM_PARTS.launch(queue, config, args)?;
             }
         }
         Ok(())

@@ -106,7 +106,7 @@ impl<T: Element> Forward<T> {
             kernel.holds(cols) && limits.runs(kernel.meta) && (is_aligned || !kernel.is_whole)
         };
         let is_fast = move |kernel: &KernelOf<_, RowsShape>| {
-            let is_few = rows.div_ceil(kernel.rows as usize) <= multiprocessors;
+            let is_few = rows.div_ceil(kernel.rows(cols as u32) as usize) <= multiprocessors;
             cols >= kernel.in_shared_from as usize && (is_few || !kernel.is_for_few)
         };
         let all = T::IN_SHARED.iter().chain(T::ROWS).filter(can);
