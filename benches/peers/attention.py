@@ -320,7 +320,7 @@ def makers(timer, options, server, kind, shape):
 
 
 def main():
-    flags = [("--kernels", "", "further forward kernels of ours to time, such as attention_bf16_64_3w")]
+    flags = [("--kernels", "", "further kernels of ours to time, such as attention_bf16_64_3w")]
     options = parse(__doc__, TYPES, PEERS, list(map(words, SHAPES)), flags)
     timer = timing.Timer("cuda")
     problems = []

@@ -51,7 +51,7 @@ impl contest::Bench for Bench {
         RUNGS.iter().map(|rung| rung.name).collect()
     }
 
-    /// The name is `attention`, a rung, or a forward kernel to use instead of the chosen one.
+    /// The name is `attention`, a rung, or a kernel to use instead of the chosen ones.
     fn prepare(device: &Device, contender: &Contender<Shape>) -> anyhow::Result<Prepared> {
         let (name, shape) = (contender.name.as_str(), contender.shape);
         if let Some(rung) = RUNGS.iter().find(|rung| rung.name == name) {
@@ -87,7 +87,7 @@ fn prepare_as<T: Number + Element16>(
     by: Option<&str>,
 ) -> anyhow::Result<Prepared> {
     if shape.backward {
-        return gradients::prepare::<T>(device, shape);
+        return gradients::prepare::<T>(device, shape, by);
     }
     let problem = Problem {
         queries: shape.queries as u32,

@@ -91,22 +91,25 @@ fn errors_of_pages_name_the_value_and_the_fix() {
     assert!(text.ends_with("the tensor of lengths has the shape [5]; it needs [2]"), "{text}");
 }
 
-/// A tensor copy would overwrite what follows the rows.
 #[test]
-fn gradients_of_rows_that_end_within_16_bytes_are_refused() {
-    let limits = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
-    let error = |device: &Device, head_size: usize| {
-        let x = zeros(device, [1, 1, 1, head_size]);
-        let logs = Tensor::<f32>::zeros(device, [1, 1, 1]).unwrap();
-        let gradients = Attention::new().backward(device, &x, &x, &x, &x, (&x, &logs));
+fn gradients_need_a_gpu_from_8_0_on_and_at_most_256_elements() {
+    let error = |capability: u32, head_size: usize| {
+        let limits = Limits { capability, runs_cpu_only: false, ..Limits::default() };
+        let device = Device::cpu_with(Executor::new().with_limits(limits));
+        let x = zeros(&device, [1, 1, 1, head_size]);
+        let logs = Tensor::<f32>::zeros(&device, [1, 1, 1]).unwrap();
+        let gradients = Attention::new().backward(&device, &x, &x, &x, &x, (&x, &logs));
         gradients.map(drop).map_err(|error| error.to_string())
     };
-    let gpu = Device::cpu_with(Executor::new().with_limits(limits));
-    for device in [gpu, Device::cpu()] {
-        let text = error(&device, 12).unwrap_err();
-        assert!(text.contains("head size of 12") && text.contains("a multiple of 8"), "{text}");
-        assert_eq!(error(&device, 16), Ok(()));
+    for head_size in [1, 12, 16, 200] {
+        assert_eq!(error(80, head_size), Ok(()));
+        assert_eq!(error(90, head_size), Ok(()));
+        assert_eq!(error(120, head_size), Ok(()));
     }
+    let text = error(75, 16).unwrap_err();
+    assert!(text.contains("compute capability 7.5") && text.contains("need 8.0 or later"), "{text}");
+    let text = error(90, 257).unwrap_err();
+    assert!(text.contains("head size of 257") && text.contains("1 to 256"), "{text}");
 }
 
 #[test]

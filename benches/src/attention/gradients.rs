@@ -1,7 +1,7 @@
 //! The gradients of attention, timed.
 
 use anyhow::{Context as _, ensure};
-use ferrowarp::attention::{BackwardBy, Element16, GradientOutputs, Outputs};
+use ferrowarp::attention::{BackwardBy, BackwardInputs, Element16, GradientOutputs, Outputs};
 use ferrowarp::device::Device;
 use ferrowarp::{DeviceProfile, Error, Tensor};
 use ferrowarp_cases::reference::Number;
@@ -25,12 +25,18 @@ struct Set<T> {
     dv: Tensor<T>,
 }
 
-/// Prepares and checks the gradients at a shape.
-pub fn prepare<T: Number + Element16>(device: &Device, shape: Shape) -> anyhow::Result<Prepared> {
+/// Prepares and checks the gradients at a shape: by the kernels among which is the named one, or by the fastest ones.
+pub fn prepare<T: Number + Element16>(
+    device: &Device,
+    shape: Shape,
+    name: Option<&str>,
+) -> anyhow::Result<Prepared> {
     let profile = DeviceProfile::from(device);
     let is_aligned = shape.head_size.is_multiple_of(8);
-    let by = BackwardBy::choices::<T>(&profile, shape.head_size as u32, is_aligned).next();
-    let by = by.context("no kernel for these gradients")?;
+    let mut choices = BackwardBy::choices::<T>(&profile, shape.head_size as u32, is_aligned);
+    let is_named =
+        |by: &BackwardBy| name.is_none_or(|name| by.kernels::<T>().any(|kernel| kernel.name == name));
+    let by = choices.find(is_named).with_context(|| format!("no kernel {name:?} for {shape}"))?;
     let names: Vec<_> = by.kernels::<T>().map(|kernel| kernel.name).collect();
     let (of_queries, of_keys) = (shape.query_elements(), shape.key_elements());
     let (q, k) = queries_and_keys::<T>(shape);
@@ -55,7 +61,7 @@ pub fn prepare<T: Number + Element16>(device: &Device, shape: Shape) -> anyhow::
         check(shape, [&q, &k, &v, &d_out], set).with_context(|| format!("{} {shape}", T::NAME))
     };
     let on = device.clone();
-    let launch = move |set: &mut Set<T>| Ok(backward(&on, set, shape)?);
+    let launch = move |set: &mut Set<T>| Ok(backward(&on, set, shape, by)?);
     let bytes = 4 * (of_queries + of_keys) * size_of::<T>();
     Ok((timed::prepared(device, bytes, set, launch, check)?, names.join(" + ")))
 }
@@ -65,10 +71,22 @@ fn forward<T: Element16>(device: &Device, set: &mut Set<T>, shape: Shape) -> Res
     shape.attention().run_into(device, Outputs::new(out).log_sum_exp(log_sum_exp), &*q, &*k, &*v)
 }
 
-fn backward<T: Element16>(device: &Device, set: &mut Set<T>, shape: Shape) -> Result<(), Error> {
+fn backward<T: Element16>(
+    device: &Device,
+    set: &mut Set<T>,
+    shape: Shape,
+    by: BackwardBy,
+) -> Result<(), Error> {
     let Set { q, k, v, out, log_sum_exp, d_out, dq, dk, dv } = set;
-    let gradients = GradientOutputs::new(dq, dk, dv);
-    shape.attention().backward_into(device, gradients, &*d_out, &*q, &*k, &*v, (&*out, &*log_sum_exp))
+    let inputs = BackwardInputs {
+        d_out: d_out.view(),
+        q: q.view(),
+        k: k.view(),
+        v: v.view(),
+        out: out.view(),
+        log_sum_exp: log_sum_exp.view(),
+    };
+    shape.attention().run_backward_by(device, GradientOutputs::new(dq, dk, dv), inputs, Some(by))
 }
 
 /// Compares the gradients of the last head's last queries and of some of its keys with f64. Returns the error of the former,

@@ -315,6 +315,28 @@ pub unsafe fn store_global_with_policy<V: Vector>(ptr: *mut V, value: V, policy:
     }
 }
 
+/// Adds `value` to a number in global memory, at once and unordered, without waiting for it (PTX ISA,
+/// `red.relaxed.gpu.global.add.f32`). A thread's additions to one number happen in order.
+///
+/// # Safety
+/// `ptr` points to an aligned number in global memory. Meanwhile, other threads access it only atomically.
+#[doc(alias = "red.global.add.f32")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn add_global(ptr: *mut f32, value: f32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller guarantees a valid pointer.
+    unsafe {
+        core::arch::asm!("red.relaxed.gpu.global.add.f32 [{ptr}], {value};", ptr = in(reg64) ptr,
+            value = in(reg32) value, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: the caller guarantees a valid pointer, and atomic accesses.
+    unsafe {
+        crate::atomic::AtomicF32::from_ptr(ptr).fetch_add(value, core::sync::atomic::Ordering::Relaxed);
+    }
+}
+
 /// Returns the dynamic shared memory of the block in bytes, as the launch requested it.
 #[doc(alias = "%dynamic_smem_size")]
 #[inline(always)]

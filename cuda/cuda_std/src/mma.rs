@@ -107,12 +107,12 @@ mod device {
                 Number::F16 => {
                     let (d0, d1, d2, d3);
                     core::arch::asm!(
-                        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{d0}, {d1}, {d2}, {d3}}}, \
+                        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{{c0}, {c1}, {c2}, {c3}}}, \
                          {{{a0}, {a1}, {a2}, {a3}}}, {{{b0}, {b1}}}, {{{c0}, {c1}, {c2}, {c3}}};",
-                        d0 = out(reg32) d0, d1 = out(reg32) d1, d2 = out(reg32) d2, d3 = out(reg32) d3,
+                        c0 = inout(reg32) c0 => d0, c1 = inout(reg32) c1 => d1,
+                        c2 = inout(reg32) c2 => d2, c3 = inout(reg32) c3 => d3,
                         a0 = in(reg32) a0, a1 = in(reg32) a1, a2 = in(reg32) a2, a3 = in(reg32) a3,
                         b0 = in(reg32) b0, b1 = in(reg32) b1,
-                        c0 = in(reg32) c0, c1 = in(reg32) c1, c2 = in(reg32) c2, c3 = in(reg32) c3,
                         options(nomem, nostack, preserves_flags),
                     );
                     Four(d0, d1, d2, d3)

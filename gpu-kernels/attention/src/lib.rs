@@ -12,3 +12,4 @@ pub mod backward;
 pub mod operation;
 
 pub mod panels;
+mod tiles;

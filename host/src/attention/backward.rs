@@ -1,26 +1,25 @@
 //! The gradients of attention.
 
-use attention_kernels::backward::args::{BackwardLaunch, PADDED};
-use attention_kernels::backward::{BackwardShape, delta_config, serial::MOST as MOST_SIZE, serial_config};
+use attention_kernels::args::ALIGNED;
+use attention_kernels::backward::args::{BackwardLaunch, LEAST_TURN, PADDED};
+use attention_kernels::backward::{BackwardShape, delta_config, finish_config, serial_config};
 use bytemuck::Pod;
-use cuda_std::launch::{KernelMeta, RawBuffer};
+use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
-use ferrowarp_device::DeviceProfile;
 use ferrowarp_device::device::{Device, Queue};
-use ferrowarp_device::error::{Error, Kind};
+use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Tensor, TensorView};
 
+use super::backward_by::{BackwardBy, choose, no_size};
 use super::maps::map;
 use super::operation::{Attention, Extents};
 use super::outputs::{GradientOutputs, Gradients};
 use super::stored::Stored;
 use super::types::Element16;
-use crate::operation::{MOST, Operation, no_kernel};
+use crate::operation::{MOST, Operation};
 
 /// The operation in errors.
-const NAME: &str = "attention backward";
-/// The elements that a tensor copy writes at a time, even at the end of a row.
-const MULTIPLE: usize = 8;
+pub(super) const NAME: &str = "attention backward";
 
 /// The operands of the gradients.
 #[doc(hidden)]
@@ -37,40 +36,6 @@ pub struct BackwardInputs<'a, T: Pod> {
     pub log_sum_exp: TensorView<'a, f32>,
 }
 
-/// The kernels that can compute gradients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[doc(hidden)]
-pub enum BackwardBy {
-    /// The kernels for a CPU.
-    Serial,
-    /// The kernels with `wgmma`, with the index of the head size in `T::KEYS`.
-    Warpgroups { size: usize },
-}
-
-impl BackwardBy {
-    /// The choices for a head size, the fastest first. Rows are aligned if they start and end at 16 bytes.
-    pub fn choices<T: Element16>(
-        profile: &DeviceProfile,
-        head_size: u32,
-        is_aligned: bool,
-    ) -> impl Iterator<Item = Self> {
-        let size = T::KEYS.iter().position(|kernel| kernel.head_size >= head_size).filter(|_| is_aligned);
-        let warpgroups = size.map(|size| Self::Warpgroups { size });
-        let serial = Some(Self::Serial).filter(|_| head_size as usize <= MOST_SIZE);
-        let all = if profile.is_cpu { [serial, warpgroups] } else { [warpgroups, serial] };
-        all.into_iter().flatten().filter(|by| by.kernels::<T>().all(|kernel| profile.limits.runs(kernel)))
-    }
-
-    /// The kernels that are launched, in order.
-    pub fn kernels<T: Element16>(self) -> impl Iterator<Item = &'static KernelMeta> {
-        let (first, second, third) = match self {
-            Self::Serial => (T::SERIAL_QUERIES.meta, T::SERIAL_KEYS.meta, None),
-            Self::Warpgroups { size } => (T::DELTA.meta, T::KEYS[size].meta, Some(T::QUERIES[size].meta)),
-        };
-        [first, second].into_iter().chain(third)
-    }
-}
-
 /// How the tensors are stored.
 struct Layouts {
     q: Stored,
@@ -85,7 +50,7 @@ struct Layouts {
 
 impl Attention<'_> {
     /// Returns the gradients, given the gradient `d_out` of the result. `q`, `k` and `v` are the operands of the forward pass, and
-    /// `results` what [`forward`](Self::forward) returned. The head size is a multiple of 8, at most 128.
+    /// `results` what [`forward`](Self::forward) returned. The head size is at most 256.
     ///
     /// ```
     /// use ferrowarp::attention::Attention;
@@ -103,8 +68,7 @@ impl Attention<'_> {
     /// ```
     ///
     /// # Errors
-    /// As for [`Self::run`]; there are [pages](Self::pages) or [lengths](Self::lengths); the head size is not a multiple of 8 or over
-    /// 128; rows do not start at multiples of 16 bytes, or a stride is 0.
+    /// As for [`Self::run`]; there are [pages](Self::pages) or [lengths](Self::lengths).
     pub fn backward<'i, T: Element16>(
         &self,
         queue: &impl Queue,
@@ -163,13 +127,15 @@ impl Attention<'_> {
         let unaligned = layouts.unaligned(&args);
         let by = match by {
             Some(by) => by,
-            None => choose::<T>(operation, head_size, unaligned)?,
+            None => choose::<T>(operation, head_size, unaligned.is_none())?,
         };
         let has_queries = [queries, heads, batch].iter().all(|&extent| extent > 0);
         let has_keys = [keys, key_heads, batch].iter().all(|&extent| extent > 0);
         let rows = u64::from(queries.next_multiple_of(PADDED)) * u64::from(heads) * u64::from(batch);
+        let rows = operation.count("padded queries of all heads", rows as usize, MOST)?;
         let mut stats = queue.alloc_unwritten::<f32>(2 * rows as usize)?;
         args.stats = RawBuffer::written(&mut stats);
+        args.flags = if unaligned.is_none() { ALIGNED } else { 0 };
         let counted = |blocks: u64| operation.count("tiles of all heads", blocks as usize, MOST);
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, and the maps describe the
         // tensors. There is memory for the statistics. Later uses wait for the device or are queued after this.
@@ -194,9 +160,7 @@ impl Attention<'_> {
                     }
                     let args = layouts.with_maps(device, args)?;
                     if has_queries {
-                        let (config, blocks) = delta_config(rows);
-                        counted(blocks)?;
-                        T::DELTA.launch(queue, config, BackwardLaunch { ..args })?;
+                        T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
                     }
                     if has_keys {
                         let kernel = T::KEYS[size];
@@ -207,6 +171,25 @@ impl Attention<'_> {
                         let kernel = T::QUERIES[size];
                         let blocks = counted(kernel.blocks(queries, heads, batch))?;
                         kernel.launch(queue, kernel.config(blocks), args)?;
+                    }
+                }
+                BackwardBy::Fused { index } => {
+                    let kernel = &T::FUSED[index];
+                    let mut turns = queue.alloc_unwritten::<u32>((rows / LEAST_TURN) as usize + 1)?;
+                    let mut sums = queue.alloc_unwritten::<f32>(rows as usize * kernel.head_size as usize)?;
+                    args.turns = RawBuffer::written(&mut turns);
+                    args.sums = RawBuffer::written(&mut sums);
+                    args.sum_size = kernel.head_size;
+                    args.turn_queries = kernel.queries;
+                    T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
+                    if has_keys {
+                        let tiles = counted(kernel.tiles(keys, key_heads, batch))?;
+                        let fit = device.resident_blocks(kernel.meta, &kernel.config(1))?;
+                        let blocks = tiles.min(fit as u32).max(1);
+                        kernel.launch(queue, kernel.config(blocks), BackwardLaunch { ..args })?;
+                    }
+                    if has_queries {
+                        T::FINISH.launch(queue, finish_config(rows), args)?;
                     }
                 }
             }
@@ -286,6 +269,8 @@ impl Attention<'_> {
             d_out: inputs.d_out.raw(),
             log_sum_exp: inputs.log_sum_exp.raw(),
             stats: RawBuffer::NULL,
+            sums: RawBuffer::NULL,
+            turns: RawBuffer::NULL,
             dq_strides: layouts.dq.strides(),
             dk_strides: layouts.dk.strides(),
             dv_strides: layouts.dv.strides(),
@@ -304,6 +289,9 @@ impl Attention<'_> {
             diagonal: self.mask.diagonal(queries, keys),
             window: self.mask.window(),
             scale: self.factor(head_size),
+            sum_size: 0,
+            turn_queries: LEAST_TURN,
+            flags: 0,
         }
     }
 }
@@ -350,32 +338,4 @@ impl Layouts {
             ..args
         })
     }
-}
-
-fn no_size(size: usize) -> Error {
-    let what = format!("there is no kernel for a head size of {size}");
-    let needs = "the head size must be 1 to 128 and a multiple of 8, so append zeros to shorter rows";
-    Error::from(Kind::Unsupported { what, needs }).of(NAME, None)
-}
-
-/// The fastest kernels. A CPU refuses what a GPU refuses.
-fn choose<T: Element16>(
-    operation: Operation<'_>,
-    head_size: u32,
-    unaligned: Option<&'static str>,
-) -> Result<BackwardBy, Error> {
-    let most = T::KEYS[T::KEYS.len() - 1].head_size as usize;
-    let size = head_size as usize;
-    if size > most || !size.is_multiple_of(MULTIPLE) {
-        return Err(no_size(size));
-    }
-    if let Some(operand) = unaligned {
-        let needs = "rows that start at multiples of 16 bytes, and no stride of 0";
-        return Err(operation.refuse(operand, Kind::Alignment { needs }));
-    }
-    let profile = DeviceProfile::from(operation.device);
-    let of = |profile: &_| BackwardBy::choices::<T>(profile, head_size, true).next();
-    let needs = "the kernels need 9.0 alone, so use such a GPU or `Device::cpu()`";
-    let lacks = || no_kernel(NAME, profile.limits.capability, needs);
-    of(&profile).or_else(|| of(&profile.with_absent_kernels()?)).ok_or_else(lacks)
 }

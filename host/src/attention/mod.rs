@@ -28,9 +28,10 @@
 //! Keys that no query of a tile sees are neither read nor computed.
 //!
 //! # Gradients
-//! [`backward`](Attention::backward) computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. It needs head sizes
-//! up to 128 that are multiples of 8, and rows that start at multiples of 16 bytes; a GPU needs compute capability 9.0. Each
-//! sum has a fixed order, so gradients also have the same bits in every run.
+//! [`backward`](Attention::backward) computes the gradients of Q, K and V from the log-sum-exp, and recomputes the weights. It has the
+//! same limits. Rows that do not start at multiples of 16 bytes are slow. On 9.0, head sizes up to 128 that are multiples of 8 are the
+//! fastest. Other gradients take an `f32` for each element of Q. Each sum has a fixed order, so gradients also have the same bits in
+//! every run.
 //!
 //! # A KV cache
 //! The keys and values of a cache may be in [pages](Attention::pages), and each batch entry may have [a length of its
@@ -45,6 +46,7 @@
 //! the values. A result is rounded once. For one device and shape, results have the same bits in every run.
 
 mod backward;
+mod backward_by;
 mod kernel_choice;
 mod maps;
 mod operation;
@@ -55,7 +57,9 @@ mod stored;
 mod types;
 
 #[doc(hidden)]
-pub use backward::{BackwardBy, BackwardInputs};
+pub use backward::BackwardInputs;
+#[doc(hidden)]
+pub use backward_by::BackwardBy;
 pub use kernel_choice::{KernelChoice, Problem};
 pub use operation::Attention;
 pub use outputs::{GradientOutputs, Gradients, Outputs};

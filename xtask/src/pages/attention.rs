@@ -61,8 +61,8 @@ pub const ATTENTION_80: Subject = Subject {
     about: "Ours is the PTX for compute capability 8.0 (`mma.sync`, `ldmatrix`, `cp.async`), which `FERROWARP_ARCH=compute_80` chooses. \
             FlashAttention 2 uses the same instructions; cuDNN has those of the GPU. Queries, keys and values of normal random numbers. \
             TFLOP/s counts the two products, or the five of the gradients (`backward`), half of them of a causal mask. Errors are of the \
-            last queries of the last head, against f64: the root of the mean square of the differences, over that of the results. The \
-            contenders of a problem take turns.",
+            last queries of the last head, against f64: the root of the mean square of the differences, over that of the results. Our \
+            gradients are added in a fixed order, those of FlashAttention 2 in any order. The contenders of a problem take turns.",
     peers: &[("flash", "FlashAttention 2"), ("cudnn", "cuDNN")],
     readme: &[],
     ..ATTENTION

@@ -9,6 +9,16 @@ use super::super::panels::ROWS;
 /// The number of rows with statistics is a multiple of this: the largest number of queries of a block.
 pub const PADDED: u32 = 2 * ROWS as u32;
 
+/// `turns` has an element for this number of padded queries, and one more.
+pub const LEAST_TURN: u32 = 16;
+
+/// Returns the offset in `sums` of a lane's four elements of a fragment: 16 padded rows of `size` elements from `row` on, and
+/// eight columns from `column` on. Each element of the next lane follows, and the next element of the lane 32 later.
+#[inline(always)]
+pub const fn sum_index(size: usize, row: usize, column: usize, lane: usize) -> usize {
+    row * size + column * 16 + lane
+}
+
 /// The gradients of an attention over these tensors, from the gradient `d_out` of its result.
 ///
 /// Q, `out`, `d_out` and `dq` are `[batch, queries, heads, head size]`; K, V, `dk` and `dv` are
@@ -51,6 +61,11 @@ pub struct BackwardArgs<T> {
     pub log_sum_exp: *const f32,
     /// Written by the first kernel, read by the others: the statistics, at [`BackwardArgs::stat_index`].
     pub stats: *mut f32,
+    /// For [`super::fused`], else null: dQ without the factor `scale`, at [`sum_index`].
+    pub sums: *mut f32,
+    /// For [`super::fused`], else null: for each `turn_queries` padded queries the tiles of keys that have added to their
+    /// sums, and at [`BackwardArgs::taken_index`] the tiles of keys that blocks have taken.
+    pub turns: *mut u32,
     /// How `dq` is stored.
     pub dq_strides: Strides,
     /// How `dk` is stored.
@@ -88,6 +103,12 @@ pub struct BackwardArgs<T> {
     pub window: i32,
     /// The factor of Q K^T, greater than 0.
     pub scale: f32,
+    /// Elements of a row of `sums`.
+    pub sum_size: u32,
+    /// Queries with a common turn, a power of two from 16 to 64.
+    pub turn_queries: u32,
+    /// [`ALIGNED`](super::super::args::ALIGNED), if that holds for the rows of all tensors.
+    pub flags: u32,
 }
 
 impl<T> BackwardArgs<T> {
@@ -124,6 +145,24 @@ impl<T> BackwardArgs<T> {
         let row = head * u64::from(self.padded()) + u64::from(query);
         let (tile, row) = (row / ROWS as u64, row % ROWS as u64);
         (tile * 2 * ROWS as u64 + row) as usize
+    }
+
+    /// Returns the number of a query among the padded queries of all heads.
+    #[inline(always)]
+    pub fn padded_row(&self, batch: u32, head: u32, query: u32) -> u32 {
+        (batch * self.heads + head) * self.padded() + query
+    }
+
+    /// Returns the number of padded queries of all heads, at most 2^31.
+    #[inline(always)]
+    pub fn padded_rows(&self) -> u32 {
+        self.batch * self.heads * self.padded()
+    }
+
+    /// Returns the offset in `turns` of the tiles of keys that blocks have taken.
+    #[inline(always)]
+    pub fn taken_index(&self) -> usize {
+        (self.padded_rows() / LEAST_TURN) as usize
     }
 
     /// Returns the offset of a query's logarithm.

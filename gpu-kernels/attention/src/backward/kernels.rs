@@ -6,6 +6,8 @@ use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 use super::super::panels::ROWS;
 use super::args::BackwardArgs;
 use super::delta::{self, attention_delta};
+use super::finish::{self, attention_finish};
+use super::fused::{self, attention_gradients};
 use super::keys::{self, attention_dkv};
 use super::queries::{self, attention_dq};
 use super::serial::{self, attention_dkv_serial, attention_dq_serial};
@@ -53,24 +55,69 @@ impl BackwardShape {
     }
 }
 
+/// The tile of a kernel for all three gradients, and its resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FusedShape {
+    /// The largest number of elements of a row.
+    pub head_size: u32,
+    /// Keys of a tile.
+    pub keys: u32,
+    /// Queries of a tile.
+    pub queries: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+impl FusedShape {
+    pub(super) const fn new(head_size: usize, keys: usize, queries: usize, threads: usize) -> Self {
+        Self {
+            head_size: head_size as u32,
+            keys: keys as u32,
+            queries: queries as u32,
+            threads: threads as u32,
+            shared_bytes: fused::shared_bytes(head_size, keys, queries) as u32,
+        }
+    }
+
+    /// Returns the number of tiles for `keys` keys of all heads in a batch.
+    pub fn tiles(&self, keys: u32, heads: u32, batch: u32) -> u64 {
+        u64::from(keys.div_ceil(self.keys)) * u64::from(heads) * u64::from(batch)
+    }
+
+    /// Returns the launch for `blocks` blocks, which share the tiles.
+    pub fn config(&self, blocks: u32) -> LaunchConfig {
+        LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
+    }
+}
+
 /// An element type that has kernels.
 pub trait BackwardKernels: Sized + 'static {
-    /// The statistics of the queries, for [`KEYS`](Self::KEYS) and [`QUERIES`](Self::QUERIES).
+    /// The statistics of the queries, for [`KEYS`](Self::KEYS), [`QUERIES`](Self::QUERIES) and [`FUSED`](Self::FUSED).
     const DELTA: &'static KernelOf<BackwardArgs<Self>>;
     /// The gradients of K and V, the smaller head size first.
     const KEYS: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
     /// The gradient of Q, for the same head sizes.
     const QUERIES: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
+    /// All three gradients, dQ as sums: the smaller head sizes first, and of one head size the fastest.
+    const FUSED: &'static [KernelOf<BackwardArgs<Self>, FusedShape>];
+    /// The gradient of Q from its sums.
+    const FINISH: &'static KernelOf<BackwardArgs<Self>>;
     /// The gradient of Q, and the statistics of the queries, on a CPU.
     const SERIAL_QUERIES: &'static KernelOf<BackwardArgs<Self>>;
     /// The gradients of K and V on a CPU.
     const SERIAL_KEYS: &'static KernelOf<BackwardArgs<Self>>;
 }
 
-/// Returns the launch of [`BackwardKernels::DELTA`] for `rows` padded queries of all heads, and its number of blocks.
-pub fn delta_config(rows: u64) -> (LaunchConfig, u64) {
-    let blocks = rows.div_ceil(delta::BLOCK_ROWS.into());
-    (LaunchConfig::new(blocks as u32, delta::THREADS), blocks)
+/// Returns the launch of [`BackwardKernels::DELTA`] for `rows` padded queries of all heads.
+pub fn delta_config(rows: u32) -> LaunchConfig {
+    LaunchConfig::new(rows.div_ceil(delta::BLOCK_ROWS).max(1), delta::THREADS)
+}
+
+/// Returns the launch of [`BackwardKernels::FINISH`] for `rows` padded queries of all heads.
+pub fn finish_config(rows: u32) -> LaunchConfig {
+    LaunchConfig::new(rows.div_ceil(finish::BLOCK_ROWS), finish::THREADS)
 }
 
 /// Returns the launch of [`BackwardKernels::SERIAL_QUERIES`] for the queries of all heads, or of
@@ -94,6 +141,10 @@ macro_rules! kernels {
                 let [large, small] = <attention_dq as KernelsOf<BackwardArgs<$ty>>>::INSTANCES else { panic!() };
                 [small, large]
             };
+            const FUSED: &'static [KernelOf<BackwardArgs<Self>, FusedShape>] =
+                <attention_gradients as KernelsOf<BackwardArgs<$ty>>>::INSTANCES;
+            const FINISH: &'static KernelOf<BackwardArgs<Self>> =
+                &<attention_finish as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
             const SERIAL_QUERIES: &'static KernelOf<BackwardArgs<Self>> =
                 &<attention_dq_serial as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
             const SERIAL_KEYS: &'static KernelOf<BackwardArgs<Self>> =

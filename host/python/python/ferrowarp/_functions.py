@@ -209,8 +209,7 @@ def attention(
             and the page size is a multiple of 16.
         lengths: int32, ``[batch]``: the number of keys of each batch entry. A number that is negative or too large counts as all keys.
 
-    A GPU needs compute capability 8.0. There are gradients without pages and lengths, for the head sizes that
-    ``docs/operations.md`` lists.
+    A GPU needs compute capability 8.0. There are gradients without pages and lengths.
 
     Raises:
         TypeError: The elements have another type.
