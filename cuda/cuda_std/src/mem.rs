@@ -78,28 +78,28 @@ fn to_words<V: Vector>(vector: V) -> [u32; 4] {
 /// address operand, and `$after` what follows it.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! load_asm {
-    ($before:literal, $ptx:literal, $address:literal, $after:literal, $ptr:ident, [$($operand:tt)*], $($option:ident),*) => {{
+    ($before:literal, $ptx:literal, $address:literal, $after:literal, $class:ident $ptr:ident, [$($operand:tt)*], $($option:ident),*) => {{
         let mut words = [0_u32; 4];
         if size_of::<V>() == 16 {
             let (x, y, z, w);
             core::arch::asm!(
                 concat!($before, $ptx, ".v4.b32 {{{x}, {y}, {z}, {w}}}, ", $address, $after),
                 x = out(reg32) x, y = out(reg32) y, z = out(reg32) z, w = out(reg32) w,
-                ptr = in(reg64) $ptr, $($operand)*
+                ptr = in($class) $ptr, $($operand)*
                 options(nostack, preserves_flags, $($option),*),
             );
             words = [x, y, z, w];
         } else if size_of::<V>() == 4 {
             core::arch::asm!(
                 concat!($before, $ptx, ".b32 {x}, ", $address, $after),
-                x = out(reg32) words[0], ptr = in(reg64) $ptr, $($operand)*
+                x = out(reg32) words[0], ptr = in($class) $ptr, $($operand)*
                 options(nostack, preserves_flags, $($option),*),
             );
         } else {
             core::arch::asm!(
                 concat!($before, $ptx, ".v2.b32 {{{x}, {y}}}, ", $address, $after),
                 x = out(reg32) words[0], y = out(reg32) words[1],
-                ptr = in(reg64) $ptr, $($operand)*
+                ptr = in($class) $ptr, $($operand)*
                 options(nostack, preserves_flags, $($option),*),
             );
         }
@@ -110,26 +110,26 @@ macro_rules! load_asm {
 /// One store, like [`load_asm`].
 #[cfg(target_arch = "nvptx64")]
 macro_rules! store_asm {
-    ($before:literal, $ptx:literal, $address:literal, $after:literal, $ptr:ident, $value:ident, [$($operand:tt)*]) => {{
+    ($before:literal, $ptx:literal, $address:literal, $after:literal, $class:ident $ptr:ident, $value:ident, [$($operand:tt)*]) => {{
         let [x, y, z, w] = to_words($value);
         if size_of::<V>() == 16 {
             core::arch::asm!(
                 concat!($before, $ptx, ".v4.b32 ", $address, ", {{{x}, {y}, {z}, {w}}}", $after),
                 x = in(reg32) x, y = in(reg32) y, z = in(reg32) z, w = in(reg32) w,
-                ptr = in(reg64) $ptr, $($operand)*
+                ptr = in($class) $ptr, $($operand)*
                 options(nostack, preserves_flags),
             );
         } else if size_of::<V>() == 4 {
             core::arch::asm!(
                 concat!($before, $ptx, ".b32 ", $address, ", {x}", $after),
-                x = in(reg32) x, ptr = in(reg64) $ptr, $($operand)*
+                x = in(reg32) x, ptr = in($class) $ptr, $($operand)*
                 options(nostack, preserves_flags),
             );
         } else {
             core::arch::asm!(
                 concat!($before, $ptx, ".v2.b32 ", $address, ", {{{x}, {y}}}", $after),
                 x = in(reg32) x, y = in(reg32) y,
-                ptr = in(reg64) $ptr, $($operand)*
+                ptr = in($class) $ptr, $($operand)*
                 options(nostack, preserves_flags),
             );
         }
@@ -150,7 +150,7 @@ macro_rules! loads {
             // SAFETY: the caller guarantees a valid pointer. The load only reads, so it may be moved and merged like
             // any load.
             unsafe {
-                load_asm!($before, $ptx, $address, $after, ptr, [], $($option),*)
+                load_asm!($before, $ptx, $address, $after, reg64 ptr, [], $($option),*)
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
@@ -206,7 +206,7 @@ macro_rules! stores {
             #[cfg(target_arch = "nvptx64")]
             // SAFETY: the caller guarantees a valid pointer.
             unsafe {
-                store_asm!($before, $ptx, $address, $after, ptr, value, []);
+                store_asm!($before, $ptx, $address, $after, reg64 ptr, value, []);
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
@@ -271,6 +271,9 @@ policies! {
     evict_last = "createpolicy.fractional.L2::evict_last.b64";
 }
 
+// After the macros, which it uses.
+mod shared;
+
 /// Reads a vector from global memory; L2 keeps it according to `policy`.
 ///
 /// # Safety
@@ -282,7 +285,7 @@ pub unsafe fn load_global_with_policy<V: Vector>(ptr: *const V, policy: CachePol
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
     // SAFETY: the caller guarantees a valid pointer.
     unsafe {
-        load_asm!("", "ld.global.L2::cache_hint", "[{ptr}]", ", {policy};", ptr,
+        load_asm!("", "ld.global.L2::cache_hint", "[{ptr}]", ", {policy};", reg64 ptr,
             [policy = in(reg64) policy.bits,], pure, readonly)
     }
     #[cfg(not(all(target_arch = "nvptx64", target_feature = "sm_80")))]
@@ -304,7 +307,7 @@ pub unsafe fn store_global_with_policy<V: Vector>(ptr: *mut V, value: V, policy:
     #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
     // SAFETY: the caller guarantees a valid pointer.
     unsafe {
-        store_asm!("", "st.global.L2::cache_hint", "[{ptr}]", ", {policy};", ptr, value,
+        store_asm!("", "st.global.L2::cache_hint", "[{ptr}]", ", {policy};", reg64 ptr, value,
             [policy = in(reg64) policy.bits,]);
     }
     #[cfg(not(all(target_arch = "nvptx64", target_feature = "sm_80")))]

@@ -2,8 +2,6 @@
 
 use core::fmt;
 
-use crate::mem::u32x4;
-
 /// A pointer to shared memory of the block. On the device it is a 32-bit address; a generic pointer has 64 bits and is
 /// converted at each use. Use it for addresses that a loop computes for
 /// [`pipeline::memcpy_async`](crate::pipeline::memcpy_async), [`mma::ldmatrix`](crate::mma::ldmatrix) and similar functions:
@@ -122,59 +120,5 @@ impl<T> SharedPtr<T> {
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) fn pointer(self) -> *mut T {
         self.pointer
-    }
-}
-
-impl SharedPtr<u32> {
-    /// Reads the word, like [`load_shared`](crate::mem::load_shared) through a generic pointer.
-    ///
-    /// # Safety
-    /// See [the loads](crate::mem#safety-of-the-loads-and-stores).
-    #[doc(alias = "ld.shared")]
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn read(self) -> u32 {
-        #[cfg(target_arch = "nvptx64")]
-        {
-            let word;
-            // SAFETY: the caller guarantees a valid pointer. The load only reads. It stays where it is in the source, before
-            // what is to hide its latency.
-            unsafe {
-                core::arch::asm!("ld.shared.b32 {}, [{}];", out(reg32) word, in(reg32) self.address,
-                    options(readonly, nostack, preserves_flags));
-            }
-            word
-        }
-        #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller guarantees a valid pointer.
-        unsafe {
-            crate::mem::load_shared(self.pointer)
-        }
-    }
-}
-
-impl SharedPtr<u32x4> {
-    /// Writes the vector, like [`store_shared`](crate::mem::store_shared) through a generic pointer.
-    ///
-    /// # Safety
-    /// See [the stores](crate::mem#safety-of-the-loads-and-stores).
-    #[doc(alias = "st.shared")]
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn write(self, vector: u32x4) {
-        #[cfg(target_arch = "nvptx64")]
-        {
-            let [x, y, z, w] = vector.to_array();
-            // SAFETY: the caller guarantees a valid pointer.
-            unsafe {
-                core::arch::asm!("st.shared.v4.b32 [{}], {{{}, {}, {}, {}}};", in(reg32) self.address, in(reg32) x,
-                    in(reg32) y, in(reg32) z, in(reg32) w, options(nostack, preserves_flags));
-            }
-        }
-        #[cfg(not(target_arch = "nvptx64"))]
-        // SAFETY: the caller guarantees a valid pointer.
-        unsafe {
-            crate::mem::store_shared(self.pointer, vector);
-        }
     }
 }

@@ -23,7 +23,7 @@ use cuda_std::hint::opaque;
 use cuda_std::mem::{add_global, u32x4};
 use cuda_std::mma::{self, FragmentA, FragmentC};
 use cuda_std::pipeline::memcpy_async_l2;
-use cuda_std::shared::dynamic_shared_mem;
+use cuda_std::shared::{SharedPtr, dynamic_shared_mem};
 use cuda_std::wgmma::Element16;
 use cuda_std::{grid, kernel, pipeline, thread};
 
@@ -110,6 +110,7 @@ pub unsafe fn attention_gradients<
     let k_down = Lanes::<T, SIZE>::down(k_shared, lane);
     let ds_across = Lanes::<T, QUERIES>::across(ds_shared, lane);
     let (q_down, q_across) = (Lanes::<T, SIZE>::down(stages, lane), Lanes::<T, SIZE>::across(stages, lane));
+    let (to_ds, of_stats) = (SharedPtr::from(ds_shared), SharedPtr::from(stats));
     let is_aligned = args.flags & ALIGNED != 0;
     let rows = |tensor: *const T, strides: &Strides, [batch, first, head]: [u32; 3], end: u32| Rows {
         first: tensor.wrapping_add(strides.row(batch, first, head)),
@@ -204,8 +205,8 @@ pub unsafe fn attention_gradients<
                 q_across,
                 d_down: q_down.after(d_after),
                 d_across: q_across.after(d_after),
-                stats: stats.wrapping_add(2 * stage * QUERIES),
-                ds: ds_shared,
+                stats: of_stats.wrapping_byte_add((2 * stage * QUERIES * size_of::<f32>()) as u32),
+                ds: to_ds,
             };
             let is_masked = !keys.hides_none(query, QUERIES as u32);
             let mut c = 0;
@@ -236,7 +237,11 @@ pub unsafe fn attention_gradients<
                 let (ds, k) = (ds_across.after(16 * down), k_down.after(column));
                 let dq = multiply::<T, QUERIES, SIZE, KEYS, QM, QN>(ds, k);
                 let sums = args.sums.add(sum_index(SIZE, row, column, lane));
-                add_sums::<SIZE, QM, QN>(&dq, sums, turn == 0);
+                if turn == 0 {
+                    for_sums::<SIZE, QM, QN>(&dq, |i, x| *sums.add(i) = x);
+                } else {
+                    for_sums::<SIZE, QM, QN>(&dq, |i, x| add_global(sums.add(i), x));
+                }
             }
             (head, query) = (next_head, next_query);
             step += 1;
@@ -293,31 +298,16 @@ unsafe fn multiply<
     dq
 }
 
-/// Adds a lane's elements to sums in global memory, or writes them if they are the first.
-///
-/// # Safety
-/// The sums have the elements, and no other thread uses them meanwhile.
+/// Passes each of a lane's elements to `store`, with its offset in the sums.
 #[inline(always)]
-unsafe fn add_sums<const SIZE: usize, const QM: usize, const QN: usize>(
+fn for_sums<const SIZE: usize, const QM: usize, const QN: usize>(
     dq: &[[FragmentC; QN]; QM],
-    sums: *mut f32,
-    are_first: bool,
+    store: impl Fn(usize, f32),
 ) {
-    let mut m = 0;
-    while m < QM {
-        let mut n = 0;
-        while n < QN {
-            let mut i = 0;
-            while i < 4 {
-                // SAFETY: the sums have the element, and it is the lane's.
-                unsafe {
-                    let to = sums.add(sum_index(SIZE, 16 * m, 8 * n, 32 * i));
-                    if are_first { *to = dq[m][n].0[i] } else { add_global(to, dq[m][n].0[i]) }
-                }
-                i += 1;
-            }
-            n += 1;
-        }
-        m += 1;
+    let mut i = 0;
+    while i < 4 * QM * QN {
+        let (m, n, element) = (i / 4 / QN, i / 4 % QN, i % 4);
+        store(sum_index(SIZE, 16 * m, 8 * n, 32 * element), dq[m][n].0[element]);
+        i += 1;
     }
 }

@@ -2,8 +2,9 @@
 
 use cuda_std::GpuFloat;
 use cuda_std::fastmath::ex2_approx_ftz;
-use cuda_std::mem::{f32x2, load_shared, store_shared};
+use cuda_std::mem::f32x2;
 use cuda_std::mma::{self, FragmentA, FragmentC, mma_sync_tiles};
+use cuda_std::shared::SharedPtr;
 use cuda_std::wgmma::Element16;
 
 use super::super::args::ALIGNED;
@@ -25,9 +26,9 @@ pub struct Queries<T, const SIZE: usize> {
     /// The gradient of the result.
     pub d_across: Lanes<T, SIZE>,
     /// The logarithms of the queries, and then their deltas.
-    pub stats: *const f32,
+    pub stats: SharedPtr<f32>,
     /// Written: dS, keys by queries.
-    pub ds: *mut T,
+    pub ds: SharedPtr<T>,
 }
 
 /// `M` times 16 keys of a warp. Its methods are for all lanes of the warp together.
@@ -140,10 +141,15 @@ impl<
         if MASKED {
             hide(self.args, &mut p, self.first_key() + row as u32, queries.first + (c + pair) as u32);
         }
-        let numbers = |which: usize, n: usize| -> f32x2 {
+        let stats = queries.stats.wrapping_byte_add(((c + pair) * size_of::<f32>()) as u32);
+        let numbers = |which: usize, n: usize| {
+            let at = stats.wrapping_byte_add(((which * QUERIES + 8 * n) * size_of::<f32>()) as u32);
             // SAFETY: the tile has these numbers.
-            unsafe { load_shared(queries.stats.add(which * QUERIES + c + 8 * n + pair).cast()) }
+            unsafe { at.cast::<f32x2>().read() }
         };
+        let to = queries
+            .ds
+            .wrapping_byte_add((((self.own + row) * pitch(QUERIES) + c + pair) * size_of::<T>()) as u32);
         let factor = self.args.scale * core::f32::consts::LOG2_E;
         let mut weights = [none; M];
         let mut m = 0;
@@ -179,11 +185,13 @@ impl<
                 let second = [p[2] * (x[2] - deltas.x), p[3] * (x[3] - deltas.y)];
                 [words[2 * n], words[2 * n + 1]] = [T::pack(first), T::pack(second)];
                 if self.column == 0 {
-                    let to = (self.own + 16 * m + row) * pitch(QUERIES) + c + 8 * n + pair;
+                    let to = |key: usize| {
+                        to.wrapping_byte_add(((key * pitch(QUERIES) + 8 * n) * size_of::<T>()) as u32)
+                    };
                     // SAFETY: the lane alone writes these elements of dS.
                     unsafe {
-                        store_shared(queries.ds.add(to).cast(), words[2 * n]);
-                        store_shared(queries.ds.add(to + 8 * pitch(QUERIES)).cast(), words[2 * n + 1]);
+                        to(16 * m).cast().write(words[2 * n]);
+                        to(16 * m + 8).cast().write(words[2 * n + 1]);
                     }
                 }
                 n += 1;

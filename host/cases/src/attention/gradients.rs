@@ -14,7 +14,7 @@ use crate::compare::{Bound, Expected, Outputs};
 use crate::later::Later;
 use crate::place::UNTOUCHED;
 use crate::reference::{Number, Sum, dot};
-use crate::scopes::{EMULATOR, LARGER, SMALL, Setting, TINY};
+use crate::scopes::{EMULATOR, LARGER, SMALL, SMALL_AND_EMULATOR, Setting, TINY};
 
 /// Problems for comparing gradients. Those of a few elements run on the executor under any schedule, and under Miri with one
 /// thread.
@@ -22,6 +22,9 @@ pub const BACKWARD: &[Problem] = &[
     at(SMALL, 10, 12).head_size(72),
     at(TINY, 3, 5).head_size(4).top_left(),
     at(SMALL, 70, 66).heads([1, 2]).head_size(24).top_left(),
+    at(SMALL_AND_EMULATOR, 20, 40).head_size(104).bottom_right(),
+    at(SMALL, 34, 50).head_size(136).top_left(),
+    at(SMALL, 18, 66).head_size(201).bottom_right().window(30),
     at(EMULATOR, 70, 133).heads([1, 2]).bottom_right().heads_first(8),
     at(EMULATOR, 131, 66).head_size(96).bottom_right(),
     at(SMALL, 20, 25).head_size(8).top_left().window(3),
