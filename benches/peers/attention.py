@@ -2,9 +2,11 @@
 
 python3 benches/peers/attention.py --out attention.json [--ours PROGRAM] [--types bf16,f16] [--shapes REGEX]
                          [--peers sdpa,flash,efficient,cudnn,flex,fa3] [--kernels NAMES] [--budget SECONDS]
+                         [--random N] [--seed S] [--kinds forward,decode,backward]
 
 Every contender computes the forward attention of random normal tensors `[batch, length, heads, head size]`. They take turns, as turns.py
-describes. PROGRAM is our bench, which `--serve` makes a server. At one shape the rungs of our ladder take turns, too.
+describes. PROGRAM is our bench, which `--serve` makes a server. At one shape the rungs of our ladder take turns, too. With `--random N`
+the shapes are N drawn ones of each kind instead of the table: forward, few queries (decode), gradients (backward).
 
 - sdpa: torch.nn.functional.scaled_dot_product_attention as it comes.
 - flash, efficient, cudnn: the same, restricted to FlashAttention 2, to memory-efficient attention, and to cuDNN.
@@ -15,6 +17,9 @@ With FERROWARP_ARCH=compute_80 ours is the code for compute capability 8.0, whos
 
 Gradients have the peers flash and cudnn: the operators that PyTorch's autograd calls.
 """
+
+import math
+import random
 
 import timing
 from turns import Ours, Peer, has, parse, run
@@ -102,6 +107,37 @@ SHAPES += [
     (4, 4096, 16, 16, 128, True, 4096, True, "dominant"),
     (16, 1024, 32, 32, 64, True, 1024, False, "large"),
 ]
+
+
+KINDS = ("forward", "decode", "backward")
+
+
+def drawn(count, seed, kinds):
+    """Random shapes of each kind: lengths of whole tiles, or multiples of 8, or any."""
+    shapes = []
+    for kind in kinds:
+        rng = random.Random(f"{seed} {kind}")
+
+        def extent(least, most):
+            step = rng.choice((64, 64, 8, 1))
+            return max(least, round(2 ** rng.uniform(math.log2(least), math.log2(most))) // step * step)
+
+        for _ in range(count):
+            head_size = rng.choice((64, 64, 64, 128, 128, 128, 80, 96, 192, 256) if kind != "backward" else (64, 128))
+            heads = rng.choice((8, 12, 16, 32))
+            key_heads = heads // rng.choice((1, 1, 4) if kind != "decode" else (1, 4, 4, 4))
+            if kind == "decode":
+                length = extent(1024, 65536)
+                elements = rng.uniform(4e6, 1.2e8)
+                batch = max(1, min(128, round(elements / (length * key_heads * head_size))))
+                shapes.append((batch, length, heads, key_heads, head_size, False, rng.choice((1, 1, 1, 4))))
+            else:
+                length = extent(128, 8192)
+                elements = rng.uniform(2e6, 3.2e7)
+                batch = max(1, min(64, round(elements / (length * heads * head_size))))
+                shape = (batch, length, heads, key_heads if kind == "forward" else heads, head_size, rng.random() < 0.5)
+                shapes.append(shape if kind == "forward" else (*shape, length, True))
+    return shapes
 
 
 def queries_of(shape):
@@ -320,12 +356,18 @@ def makers(timer, options, server, kind, shape):
 
 
 def main():
-    flags = [("--kernels", "", "further kernels of ours to time, such as attention_bf16_64_3w")]
+    flags = [
+        ("--kernels", "", "further kernels of ours to time, such as attention_bf16_64_3w"),
+        ("--random", "0", "this many drawn shapes of each kind instead of the table"),
+        ("--seed", "1", "the seed of the drawn shapes"),
+        ("--kinds", ",".join(KINDS), "the kinds of drawn shapes"),
+    ]
     options = parse(__doc__, TYPES, PEERS, list(map(words, SHAPES)), flags)
     timer = timing.Timer("cuda")
     problems = []
+    shapes = drawn(int(options.random), int(options.seed), options.kinds.split(",")) or SHAPES
     for kind in options.types:
-        for shape in filter(lambda shape: has(options.shapes, words(shape)), SHAPES):
+        for shape in filter(lambda shape: has(options.shapes, words(shape)), shapes):
             extents = (*shape[:6], queries_of(shape), is_backward(shape), inputs_of(shape))
             entry = {"dtype": kind} | dict(zip(EXTENTS, extents))
             entry |= {"window": window_of(shape)} if window_of(shape) else {}

@@ -28,8 +28,8 @@ use crate::operation::no_kernel;
 /// The largest head size.
 const MOST: u32 = attention_kernels::operation::serial::MOST as u32;
 const _: () = assert!(MOST == 256);
-/// Bytes in flight per multiprocessor that hide memory latency: 4.8 TB/s / 132 multiprocessors * 1.8 us.
-const BYTES_AHEAD: f64 = 65_536.0;
+/// Bytes in flight per multiprocessor that hide memory latency: one block for head size 128 on an H200.
+const BYTES_AHEAD: f64 = 49_152.0;
 /// The time of a key for 128 queries with `wgmma`, in keys: with two consumers, and with three.
 const WARPGROUP_KEYS: [f64; 2] = [1.25, 1.09];
 /// The time to start and end a tile with `wgmma`, in keys.
@@ -74,6 +74,8 @@ pub struct Problem {
     pub is_aligned: bool,
     /// Whether K and V are in pages, or each batch entry has its own length.
     pub is_ragged: bool,
+    /// Whether K and V are in pages.
+    pub is_paged: bool,
     /// Whether a query sees no keys after its own position.
     pub is_causal: bool,
     /// The most keys that a query sees with a sliding window; 2^30 without one.
@@ -92,6 +94,7 @@ impl Problem {
             head_size,
             is_aligned: true,
             is_ragged: false,
+            is_paged: false,
             is_causal: false,
             window: NO_WINDOW as u32,
         }
@@ -231,6 +234,7 @@ fn of_rows<T: Element16>(
     let limits = &profile.limits;
     let fits = |kernel: &&'static KernelOf<_, RowShape>| {
         kernel.head_size >= problem.head_size
+            && kernel.is_paged == problem.is_paged
             && limits.runs(kernel.meta)
             && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
     };
@@ -320,6 +324,8 @@ mod tests {
         assert_eq!(of(Problem { head_size: 100, ..PROBLEM }), "attention_bf16_128_split");
         assert_eq!(of(Problem { is_aligned: false, ..PROBLEM }), "attention_bf16_128_split");
         assert_eq!(of(Problem { is_ragged: true, ..PROBLEM }), "attention_bf16_128_rows");
+        let paged = Problem { is_ragged: true, is_paged: true, ..PROBLEM };
+        assert_eq!(of(paged), "attention_bf16_128_paged_rows");
     }
 
     #[test]

@@ -230,6 +230,7 @@ impl<'a> Attention<'a> {
             head_size,
             is_aligned,
             is_ragged: self.is_ragged(),
+            is_paged: self.pages.is_some(),
             is_causal: self.mask.causal.is_some(),
             window: self.mask.window() as u32,
         };

@@ -107,15 +107,24 @@ pub struct RowShape {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
+    /// Whether K and V are in pages.
+    pub is_paged: bool,
 }
 
 impl RowShape {
-    pub(super) const fn new(head_size: usize, rows: usize, keys: usize, threads: usize) -> Self {
+    pub(super) const fn new(
+        head_size: usize,
+        rows: usize,
+        keys: usize,
+        threads: usize,
+        is_paged: bool,
+    ) -> Self {
         Self {
+            is_paged,
             head_size: head_size as u32,
             rows: rows as u32,
             threads: threads as u32,
-            shared_bytes: row_tiles::shared_bytes(head_size, rows, keys) as u32,
+            shared_bytes: row_tiles::shared_bytes(head_size, rows, keys, threads / 32) as u32,
         }
     }
 

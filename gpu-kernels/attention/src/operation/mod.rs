@@ -14,6 +14,8 @@ mod block_copies;
 mod mask;
 pub mod online;
 mod part;
+mod row_mask;
+mod row_steps;
 pub mod turns;
 
 #[cfg(not(target_arch = "nvptx64"))]

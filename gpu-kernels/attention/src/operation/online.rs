@@ -6,6 +6,10 @@ use cuda_std::{GpuFloat, warp};
 
 /// From here on, the rounding error of a maximum times the factor of the exponents is too large for an exponent.
 const LARGE: f32 = 65_536.0;
+/// Rounding an exponent up to this one changes it by at most 1, so a weight relative to it is at most 2.
+const LIMIT: f32 = 16_777_216.0;
+/// More than the exponents of two logits whose weights matter differ.
+const MARGIN: f32 = 1024.0;
 
 /// The largest logit and the sum of exponentials of each of a thread's two rows. Four neighbouring lanes share a row: the
 /// maxima are the row's, and the sums are of the thread's own logits.
@@ -54,8 +58,22 @@ impl Online {
         [a, b]
     }
 
-    /// Raises the maxima of `M` tiles of 16 rows to those of these logits. Returns the numbers to subtract from `factor * logit`,
-    /// and the factors that rescale earlier tiles' results.
+    /// Rows without logits, whose maxima [`Self::raise`] stores. Multiplied by the factor, no maximum is below `-LIMIT`.
+    #[inline(always)]
+    pub const fn empty(is_exact: bool) -> Self {
+        Self { max: [if is_exact { f32::NEG_INFINITY } else { -LIMIT }; 2], sum: [0.0; 2] }
+    }
+
+    /// Returns whether the maxima that [`Self::raise`] stored, multiplied by the factor, are too far from 0 for exact weights.
+    #[inline(always)]
+    pub fn is_inexact(self) -> bool {
+        let is_near = |max| (MARGIN - LIMIT..=LIMIT).contains(max);
+        !self.max.iter().all(is_near)
+    }
+
+    /// Raises the maxima of `M` tiles of 16 rows to those of these logits, multiplied by the factor. The rounded products are the
+    /// same for all tiles, so their rounding cancels out. If `is_exact`, subtracts the maxima from the logits instead, before the
+    /// multiplication.
     ///
     /// # Safety
     /// All lanes of the warp call this.
@@ -65,37 +83,35 @@ impl Online {
         rows: &mut [Self; M],
         logits: &mut [Accumulator<S>; M],
         factor: f32,
-    ) -> [[[f32; 2]; M]; 2] {
-        // SAFETY: all lanes execute this.
-        let largest: [[f32; 2]; M] = core::array::from_fn(|m| unsafe { logits[m].row_max(rows[m].max) });
-        let mut offsets = largest.map(|rows| rows.map(|max| base(max) * factor));
-        let mut most = 0.0f32;
+        is_exact: bool,
+    ) -> Raised<M> {
+        let mut raised = Raised { offsets: [[0.0; 2]; M], factors: [[0.0; 2]; M] };
         let mut m = 0;
         while m < M {
-            most = most.max(offsets[m][0].abs()).max(offsets[m][1].abs());
+            // SAFETY: all lanes execute this.
+            let largest = unsafe { logits[m].row_max([f32::NEG_INFINITY; 2]) };
+            let mut row = 0;
+            while row < 2 {
+                let old = rows[m].max[row];
+                let max = old.max(if is_exact { largest[row] } else { largest[row] * factor });
+                raised.offsets[m][row] = if is_exact { base(max) } else { max };
+                let raise = old - raised.offsets[m][row];
+                raised.factors[m][row] = ex2_approx_ftz(if is_exact { raise * factor } else { raise });
+                rows[m].max[row] = max;
+                rows[m].sum[row] *= raised.factors[m][row];
+                row += 1;
+            }
+            if is_exact {
+                logits[m].map_rows(|row, x| x - raised.offsets[m][row]);
+                raised.offsets[m] = [0.0; 2];
+            }
             m += 1;
         }
-        // SAFETY: all lanes execute this.
-        if unsafe { warp::warp_vote_any(u32::MAX, most > LARGE) } {
-            // The rounded products are not accurate enough, so the maxima are subtracted first.
-            let mut m = 0;
-            while m < M {
-                logits[m].map_rows(|row, x| x - base(largest[m][row]));
-                offsets[m] = [0.0; 2];
-                m += 1;
-            }
-        }
-        let factors = core::array::from_fn(|m| {
-            let factors = [0, 1].map(|row: usize| rescale(rows[m].max[row], largest[m][row], factor));
-            let [a, b] = [0, 1].map(|row: usize| rows[m].sum[row] * factors[row]);
-            rows[m] = Self { max: largest[m], sum: [a, b] };
-            factors
-        });
-        [offsets, factors]
+        raised
     }
 
-    /// Returns the weights `2^(factor logit - offset)` of columns `16 * step` to `16 * step + 15` of `M` tiles of 16 rows, rounded,
-    /// as operands. Adds them to the sums.
+    /// Returns the weights of columns `16 * step` to `16 * step + 15` of `M` tiles of 16 rows, rounded, as operands. Adds them to
+    /// the sums.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn weigh<T: Element16, const M: usize, const S: usize>(
@@ -103,7 +119,7 @@ impl Online {
         logits: &[Accumulator<S>; M],
         step: usize,
         factor: f32,
-        offsets: &[[f32; 2]; M],
+        raised: &Raised<M>,
     ) -> [[u32; 4]; M] {
         let (mut weights, mut i) = ([[0; 4]; M], 0);
         while i < 4 {
@@ -111,7 +127,7 @@ impl Online {
             while m < M {
                 let (row, at) = (i % 2, 8 * step + 2 * i);
                 let [a, b] = [logits[m].0[at], logits[m].0[at + 1]]
-                    .map(|x| ex2_approx_ftz(x.mul_add(factor, -offsets[m][row])));
+                    .map(|x| ex2_approx_ftz(x.mul_add(factor, -raised.offsets[m][row])));
                 rows[m].sum[row] += a + b;
                 weights[m][i] = T::pack([a, b]);
                 m += 1;
@@ -147,6 +163,13 @@ impl Online {
     }
 }
 
+/// The new maxima of `M` tiles of 16 rows: the weight of a logit is `2^(factor logit - offset)`.
+pub struct Raised<const M: usize> {
+    offsets: [[f32; 2]; M],
+    /// The factors that rescale earlier tiles' results.
+    pub factors: [[f32; 2]; M],
+}
+
 /// Returns the number to subtract for a maximum. Without logits it is 0: every difference is -inf, and every exponential 0.
 #[inline(always)]
 pub fn base(max: f32) -> f32 {
@@ -172,7 +195,7 @@ impl Total {
     /// Returns the results' factor and the logarithm of its sum of `exp(scale * logit)`; 0 and -inf without logits.
     #[inline(always)]
     pub fn finish(self, scale: f32) -> [f32; 2] {
-        if self.max == f32::NEG_INFINITY && self.sum == 0.0 {
+        if self.sum == 0.0 {
             return [0.0, f32::NEG_INFINITY];
         }
         [1.0 / self.sum, self.max * scale + lg2_approx_ftz(self.sum) * core::f32::consts::LN_2]

@@ -107,16 +107,49 @@ impl Part {
         Row { query, head: self.at.key_head * args.group + of_group, ..self.at }
     }
 
-    /// Returns the start of a row of the part in Q or in the result, in elements.
+    /// Returns the starts of every `step`th row of the part in Q or in the result, from `row` on.
     #[inline(always)]
-    pub fn row_offset<T>(&self, args: &AttentionArgs<T>, strides: &Strides, row: u32) -> usize {
-        if args.group == 1 {
-            // Without a division, because every row needs it.
-            let first = strides.row(self.at.batch, self.in_head, self.at.key_head);
-            return first + row as usize * strides.length as usize;
-        }
+    pub fn walk<T>(&self, args: &AttentionArgs<T>, strides: &Strides, row: u32, step: u32) -> Walk {
         let Row { query, head, batch, .. } = self.row_at(args, row);
-        strides.row(batch, query, head)
+        let group = args.group;
+        // SAFETY: there is a row, so groups have heads. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(group != 0) };
+        let (queries, heads) = if group == 1 { (step, 0) } else { (step / group, step % group) };
+        Walk {
+            offset: strides.row(batch, query, head),
+            head: head - self.at.key_head * group,
+            group,
+            heads,
+            step: strides.row(0, queries, heads),
+            wrap: (strides.length as usize).wrapping_sub(group as usize * strides.head as usize),
+        }
+    }
+}
+
+/// The starts of rows in a tensor, without a division for each of them.
+#[derive(Clone, Copy)]
+pub struct Walk {
+    /// The start of the row, in elements. After the last row it means nothing.
+    pub offset: usize,
+    /// The head of the row, among those that share a head of K and V.
+    head: u32,
+    group: u32,
+    /// What a step adds to the head and to the offset, and what the offset gets if the head is the next query's.
+    heads: u32,
+    step: usize,
+    wrap: usize,
+}
+
+impl Walk {
+    /// Goes to the next row.
+    #[inline(always)]
+    pub fn next(&mut self) {
+        self.head += self.heads;
+        self.offset = self.offset.wrapping_add(self.step);
+        if self.head >= self.group {
+            self.head -= self.group;
+            self.offset = self.offset.wrapping_add(self.wrap);
+        }
     }
 }
 

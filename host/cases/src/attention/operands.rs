@@ -220,6 +220,7 @@ pub(super) fn of_type<T: Number + Element16>(problem: &Problem, setting: &Settin
         head_size: head_size as u32,
         is_aligned: [gap, head_size].iter().all(|elements| elements.is_multiple_of(8)),
         is_ragged: problem.cache != Cache::Whole,
+        is_paged: matches!(problem.cache, Cache::Pages(_)),
         ..Shape::new(batch as u32, queries as u32, head_size as u32)
     };
     let choices = KernelChoice::<T>::every(&setting.profile, &shape).into_iter();
