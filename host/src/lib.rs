@@ -50,6 +50,7 @@ pub mod matmul;
 pub mod norm;
 mod operation;
 pub mod prelude;
+mod recent;
 pub mod softmax;
 
 /// The PTX and machine code of the operations' kernels, if `build.rs` built some.

@@ -1,4 +1,4 @@
-"""Trains a small language model with torch's operations, with ferrowarp's where they are faster, and with all of ferrowarp's.
+"""Trains a small language model with torch's operations, with ferrowarp's but torch's linear layers, and with ferrowarp's alone.
 
 ``python train.py`` prints the losses and the time of a step of each, eager and compiled, and writes them as JSON to the file that
 ``--json`` names. It needs a GPU; ``--device cpu`` runs a few steps of a tiny model.

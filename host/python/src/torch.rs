@@ -134,6 +134,7 @@ pub fn register(folder: &str) -> Result<(), Failure> {
                     let names = [
                         Some(operator.name.to_owned()),
                         (operator.plain > 0).then(|| format!("_{}", operator.name)),
+                        operator.has_third_version().then(|| format!("_full_{}", operator.name)),
                     ];
                     for name in names.into_iter().flatten() {
                         let name = CString::new(name).expect("names have no NUL");

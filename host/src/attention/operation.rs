@@ -4,7 +4,6 @@ use attention_kernels::args::{ALIGNED, AttentionLaunch, FROM_END};
 use attention_kernels::operation::{AttentionKernels, SplitShape, combine_config, serial_config};
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
-use ferrowarp_device::DeviceProfile;
 use ferrowarp_device::device::Queue;
 use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Tensor, TensorView};
@@ -15,6 +14,7 @@ use super::outputs::Outputs;
 use super::stored::Stored;
 use super::types::{Causal, Element16, Mask, NAME};
 use crate::operation::{MOST, Operation, read, written};
+use crate::recent::recent;
 
 /// The largest length.
 pub(super) const MOST_POSITIONS: usize = 1 << 29;
@@ -236,7 +236,7 @@ impl<'a> Attention<'a> {
         };
         let choice = match by {
             Some(choice) => choice,
-            None => KernelChoice::new(&DeviceProfile::from(queue.device()), &problem)?,
+            None => recent(queue.device(), problem, KernelChoice::new)?,
         };
         if of_out.is_empty() {
             return Ok(());

@@ -3,7 +3,6 @@
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
-use ferrowarp_device::DeviceProfile;
 use ferrowarp_device::device::Queue;
 use ferrowarp_device::error::{Error, Kind};
 use ferrowarp_device::tensor::{Operand, Shape, Tensor, TensorView, TensorViewMut};
@@ -19,6 +18,7 @@ use super::types::{Activation, NAME, Precision};
 
 use crate::element::{Element, ElementAs, is_f32};
 use crate::operation::{MOST, Operation, read};
+use crate::recent::recent;
 
 /// The options of a matrix multiplication: `out = activation(scale A B + bias + residual)`, for operands of `T` and results of
 /// `O`.
@@ -130,7 +130,7 @@ impl<'a, T: ElementAs<O>, O: Element> Matmul<'a, T, O> {
         }
         let choice = match by {
             Some(choice) => choice,
-            None => KernelChoice::new(&DeviceProfile::from(queue.device()), &self.problem(&all, batch))?,
+            None => recent(queue.device(), self.problem(&all, batch), KernelChoice::new)?,
         };
         for first in (0..batch).step_by(MOST_BLOCKS) {
             let count = (batch - first).min(MOST_BLOCKS) as u32;

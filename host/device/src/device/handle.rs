@@ -41,7 +41,7 @@ pub(super) struct Inner {
     pub allocations: Allocations,
     transfers: Mutex<TransferTimes>,
     pub profile: Profile,
-    _open: Open,
+    open: Open,
 }
 
 pub(super) enum Backend {
@@ -83,8 +83,8 @@ impl Device {
     }
 
     pub(super) fn of(backend: Backend) -> Device {
-        let (order, allocations, transfers, profile, _open) = Default::default();
-        Device { inner: Arc::new(Inner { backend, order, allocations, transfers, profile, _open }) }
+        let (order, allocations, transfers, profile, open) = Default::default();
+        Device { inner: Arc::new(Inner { backend, order, allocations, transfers, profile, open }) }
     }
 
     /// Limits waits for queued work: they end after `limit` with an error of the kind [`FaultKind::TimedOut`](super::FaultKind::TimedOut). The limit
@@ -234,6 +234,12 @@ impl Device {
     /// The memory that its buffers live in.
     pub fn residence(&self) -> Residence {
         self.gpu().map_or(Residence::Host, CudaDevice::residence)
+    }
+
+    /// A number that no other device of this process ever has.
+    #[doc(hidden)]
+    pub fn serial_number(&self) -> u64 {
+        self.inner.open.0
     }
 
     /// A number that no other open device has.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// By first address: the bytes, and the device's number.
@@ -14,13 +14,14 @@ fn owners() -> MutexGuard<'static, BTreeMap<usize, (usize, usize)>> {
     OWNERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Counts a device while it is open.
-pub(super) struct Open;
+/// Counts a device while it is open. It has a number that no other device of the process ever has.
+pub(super) struct Open(pub u64);
 
 impl Default for Open {
     fn default() -> Self {
+        static OPENED: AtomicU64 = AtomicU64::new(0);
         OPEN.fetch_add(1, Ordering::Relaxed);
-        Self
+        Self(OPENED.fetch_add(1, Ordering::Relaxed))
     }
 }
 

@@ -94,7 +94,7 @@ def _fake_reduce(input, reduction=0, columns=False):
     return _empty(input, (input.shape[-1:] if input.dim() else (1,)) if columns else input.shape[:-1])
 
 
-#: What `register_autograd` takes: the gradients, and what is kept for them.
+#: The gradients, and what is kept for them.
 Gradients = tuple[Callable, Callable]
 
 
@@ -282,8 +282,8 @@ def _fake(name: str, fake: Callable, count: int) -> Callable:
     return checked
 
 
-def _recorded(name: str, operator: Any, backward: Callable, setup: Callable) -> Callable:
-    """Calls an operator and records its gradients. This is faster than the dispatcher's way, and neither traced nor transformed."""
+def _recorded(name: str, operator: Any, backward: Callable, setup: Callable) -> type[torch.autograd.Function]:
+    """Runs an operator without its gradients, which it gives to autograd."""
 
     class Recorded(torch.autograd.Function):
         @staticmethod
@@ -295,30 +295,51 @@ def _recorded(name: str, operator: Any, backward: Callable, setup: Callable) -> 
 
     Recorded.__name__ = name
     Recorded.backward = staticmethod(backward)
+    return Recorded
+
+
+def _register_gradients(name: str, full: Any, saving: Any, gradients: Gradients) -> Callable:
+    """Registers the gradients of an operator. Returns a call that is faster than the dispatcher's, without traces and transforms.
+
+    `saving` returns the same and has no gradients: compiled programs, whose gradients are compiled too, call it without a detour.
+    """
+    quick, traced = (_recorded(name, operator, *gradients) for operator in (saving, full))
+
+    def with_gradients(keys, *arguments):
+        if not (torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments)):
+            return full.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+        # What make_fx traces is to have gradients.
+        is_traced = _count_modes() > 0 and torch._guards.TracingContext.try_get() is None
+        return (traced if is_traced else quick).apply(*arguments)
+
+    _LIBRARY.impl(name, with_gradients, "Autograd", with_keyset=True)
     # Without what `apply` does for torch.func.
-    return super(torch.autograd.Function, Recorded).apply
+    return super(torch.autograd.Function, quick).apply
 
 
 def register() -> dict[str, tuple[Any, Any, Any]]:
     """Defines the operators and returns the calls of each by name: with gradients, without, and with gradients in the eager mode."""
     schemas = _native.schemas()
     for name, arguments, results, plain in schemas:
-        fake, gradients = _TABLE[name]
-        for of, count in ((name, results), (f"_{name}", plain)):
+        third = results if 0 < plain < results else 0
+        for of, count in ((name, results), (f"_{name}", plain), (f"_full_{name}", third)):
             if count:
                 returns = "Tensor" if count == 1 else f"({', '.join(['Tensor'] * count)})"
                 _LIBRARY.define(f"{of}({arguments}) -> {returns}", tags=(torch.Tag.pt2_compliant_tag,))
-                torch.library.register_fake(f"ferrowarp::{of}", _fake(name, fake, count), lib=_LIBRARY)
-        if gradients:
-            backward, setup = gradients
-            torch.library.register_autograd(f"ferrowarp::{name}", backward, setup_context=setup, lib=_LIBRARY)
-            # The version without gradients passes the keys of autograd by.
-            _LIBRARY.impl(f"_{name}", torch.library.fallthrough_kernel, "Autograd")
+                torch.library.register_fake(f"ferrowarp::{of}", _fake(name, _TABLE[name][0], count), lib=_LIBRARY)
+                if of != name:
+                    # The versions without gradients pass the keys of autograd by.
+                    _LIBRARY.impl(of, torch.library.fallthrough_kernel, "Autograd")
     _native.register(os.path.join(os.path.dirname(torch.__file__), "lib"))
 
-    def calls(name: str, plain: int) -> tuple[Any, Any, Any]:
-        full, gradients = getattr(torch.ops.ferrowarp, name).default, _TABLE[name][1]
-        without = getattr(torch.ops.ferrowarp, f"_{name}").default if plain else full
-        return full, without, _recorded(name, full._op, *gradients) if gradients else full
+    def calls(name: str, results: int, plain: int) -> tuple[Any, Any, Any]:
+        def version(prefix: str) -> Any:
+            return getattr(torch.ops.ferrowarp, prefix + name).default
 
-    return {name: calls(name, plain) for name, _, _, plain in schemas}
+        full, gradients = version(""), _TABLE[name][1]
+        if gradients is None:
+            return full, full, full
+        saving = version("_" if plain == results else "_full_")
+        return full, version("_"), _register_gradients(name, full, saving, gradients)
+
+    return {name: calls(name, results, plain) for name, _, results, plain in schemas}

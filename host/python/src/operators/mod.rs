@@ -72,6 +72,11 @@ impl Operator {
         all.join(", ")
     }
 
+    /// Whether there is a version without gradients with all results, from which gradients are computed.
+    pub fn has_third_version(&self) -> bool {
+        self.plain > 0 && self.plain < self.results
+    }
+
     /// An argument's name in errors.
     pub fn name_of(&self, at: usize) -> String {
         self.schema[at].1.replace('_', " ")
