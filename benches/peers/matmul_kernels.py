@@ -22,7 +22,7 @@ CAP_SWIZZLE, CAP_TILES, CAP_OPTIONS, CAP_STAGES = 2, 6, 7, 13
 MOST_OPTIONS = 3
 # Words in the names of kernels for compute capability 8.x.
 OF_8X = ("ampere", "sm80", "cutlass_80")
-EPILOGUES = {"bias": 4, "relu": 6, "gelu": 36}
+EPILOGUES = {"bias": 4, "relu": 6, "gelu": 36, "relu alone": 2, "gelu alone": 32}
 PREF_MAX_WORKSPACE = 1
 OP_N, OP_T = 0, 1
 
@@ -51,9 +51,10 @@ def library():
 
 
 class CublasLt:
-    """A multiplication of matrices that are stored as `shape` says: `candidates` algorithms, of which the caller times each."""
+    """A multiplication of matrices that are stored as `shape` says: `candidates` algorithms, of which the caller times each. `stored` has
+    the distances between the rows and between the matrices of A and B, unless they are dense. A matrix C is added if `of_c` has its."""
 
-    def __init__(self, torch, dtype, shape, allow_tf32, bias=None, count=CANDIDATES):
+    def __init__(self, torch, dtype, shape, allow_tf32, bias=None, count=CANDIDATES, stored=(None, None), of_c=None):
         self.torch, self.lib = torch, library()
         self.handle = ctypes.c_void_p()
         self.call("cublasLtCreate", ctypes.byref(self.handle))
@@ -69,18 +70,20 @@ class CublasLt:
         self.set(DESC_TRANSB, ctypes.c_int32(OP_N if shape.layout[0] == "k" else OP_T))
         if shape.ending != "plain":
             self.set(DESC_EPILOGUE, ctypes.c_int32(EPILOGUES[shape.ending]))
+        if bias is not None and shape.ending != "plain":
             self.set(DESC_BIAS, ctypes.c_void_p(bias.data_ptr()))
-        stored = lambda rows, cols: self.layout(ty, rows, cols, shape.batch)
-        self.b = stored(*((k, n) if shape.layout[1] == "k" else (n, k)))
-        self.a = stored(*((k, m) if shape.layout[0] == "k" else (m, k)))
-        self.out = stored(n, m)
+        of = lambda rows, cols, given=None: self.layout(ty, rows, cols, shape.batch, given)
+        self.b = of(*((k, n) if shape.layout[1] == "k" else (n, k)), stored[1])
+        self.a = of(*((k, m) if shape.layout[0] == "k" else (m, k)), stored[0])
+        self.out = of(n, m)
+        self.c = of(n, m, of_c) if of_c else self.out
         preference = ctypes.c_void_p()
         self.call("cublasLtMatmulPreferenceCreate", ctypes.byref(preference))
         size = ctypes.c_uint64(WORKSPACE)
         self.call("cublasLtMatmulPreferenceSetAttribute", preference, PREF_MAX_WORKSPACE, ctypes.byref(size), ctypes.c_size_t(8))
         results, found = (Heuristic * count)(), ctypes.c_int()
         self.call(
-            "cublasLtMatmulAlgoGetHeuristic", self.handle, self.desc, self.b, self.a, self.out, self.out, preference,
+            "cublasLtMatmulAlgoGetHeuristic", self.handle, self.desc, self.b, self.a, self.c, self.out, preference,
             count, results, ctypes.byref(found),
         )
         self.candidates = [results[i] for i in range(found.value) if results[i].state == 0]
@@ -98,22 +101,22 @@ class CublasLt:
         size = ctypes.c_size_t(ctypes.sizeof(value))
         self.call("cublasLtMatmulDescSetAttribute", self.desc, attribute, ctypes.byref(value), size)
 
-    def layout(self, ty, rows, cols, batch):
-        layout = ctypes.c_void_p()
+    def layout(self, ty, rows, cols, batch, stored=None):
+        layout, (pitch, distance) = ctypes.c_void_p(), stored or (rows, rows * cols)
         self.call(
-            "cublasLtMatrixLayoutCreate", ctypes.byref(layout), ty, ctypes.c_uint64(rows), ctypes.c_uint64(cols), ctypes.c_int64(rows)
+            "cublasLtMatrixLayoutCreate", ctypes.byref(layout), ty, ctypes.c_uint64(rows), ctypes.c_uint64(cols), ctypes.c_int64(pitch)
         )
-        for attribute, value in ((LAYOUT_BATCH, ctypes.c_int32(batch)), (LAYOUT_STRIDE, ctypes.c_int64(rows * cols))):
+        for attribute, value in ((LAYOUT_BATCH, ctypes.c_int32(batch)), (LAYOUT_STRIDE, ctypes.c_int64(distance))):
             size = ctypes.c_size_t(ctypes.sizeof(value))
             self.call("cublasLtMatrixLayoutSetAttribute", layout, attribute, ctypes.byref(value), size)
         return layout
 
-    def run(self, candidate, a, b, out):
+    def run(self, candidate, a, b, out, c=None):
         pointer = lambda tensor: ctypes.c_void_p(tensor.data_ptr())
         self.call(
             "cublasLtMatmul", self.handle, self.desc, ctypes.byref(self.one), pointer(b), self.b, pointer(a), self.a,
-            ctypes.byref(self.zero), pointer(out), self.out, pointer(out), self.out, ctypes.byref(candidate.algo),
-            pointer(self.workspace), ctypes.c_size_t(WORKSPACE),
+            ctypes.byref(self.zero if c is None else self.one), pointer(out if c is None else c), self.c, pointer(out), self.out,
+            ctypes.byref(candidate.algo), pointer(self.workspace), ctypes.c_size_t(WORKSPACE),
             ctypes.c_void_p(self.torch.cuda.current_stream().cuda_stream),
         )
 

@@ -65,11 +65,12 @@ class Server:
     def __init__(self, program):
         self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(self, request):
+    def ask(self, request, default=None):
         self.process.stdin.write(request + "\n")
         self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        if not answer or answer.startswith("error"):
+        line = self.process.stdout.readline()
+        answer = line.strip() or (default if line else None)
+        if answer is None or answer.startswith("error"):
             raise RuntimeError(answer or "our bench ended")
         return answer
 
@@ -88,6 +89,11 @@ class Ours:
 
     def time(self):
         return float(self.server.ask(f"time {self.name}"))
+
+    def others(self):
+        """Microseconds and kernels of the others that can do the problem."""
+        found = [other.partition(" ") for other in self.server.ask(f"others {self.name}", "").split("\t")]
+        return [[float(seconds) * 1e6, kernels] for seconds, _, kernels in found if seconds]
 
     def free(self):
         self.server.ask(f"free {self.name}")
@@ -147,8 +153,9 @@ def clock_and_power():
         return []
 
 
-def contest(timer, makers):
-    """What each of the contenders gave, by name. `makers` yields names and functions that make contenders."""
+def contest(timer, makers, rounds=ROUNDS):
+    """What each of the contenders gave, by name. `makers` yields names and functions that make contenders. With fewer rounds it does not
+    read clocks."""
     contenders, results = {}, {}
     for name, make in makers:
         try:
@@ -159,7 +166,7 @@ def contest(timer, makers):
     times = {name: [] for name in contenders}
     readings = {name: [] for name in contenders}
     order = random.Random(42)
-    for turn in range(ROUNDS):
+    for turn in range(rounds):
         # What runs before a contender sets its clock, so that each round has an order of its own.
         for name, contender in order.sample(list(contenders.items()), len(contenders)):
             try:
@@ -172,7 +179,7 @@ def contest(timer, makers):
                 readings[name].append(clock_and_power())
     sets = next((len(contender.sets) for contender in contenders.values() if isinstance(contender, Peer)), 0)
     for name, contender in contenders.items():
-        figures = {"microseconds": statistics.median(times[name]) * 1e6, "samples": ROUNDS, "sets": sets}
+        figures = {"microseconds": statistics.median(times[name]) * 1e6, "samples": rounds, "sets": sets}
         known = [reading for reading in readings[name] if len(reading) == 2]
         if known:
             figures["clock_and_power"] = [statistics.median(column) for column in zip(*known)]
@@ -181,11 +188,16 @@ def contest(timer, makers):
         if contender.kernels is not None:
             figures["kernels"] = contender.kernels
         results[name] = figures
+    fastest = min((results[name]["microseconds"] for name, it in contenders.items() if isinstance(it, Peer)), default=0)
+    for name, contender in contenders.items():
+        if isinstance(contender, Ours) and results[name]["microseconds"] > fastest > 0:
+            others = contender.others()
+            results[name] |= {"others": others} if others else {}
         contender.free()
     return results
 
 
-def run(timer, options, problems, unit="TFLOP/s"):
+def run(timer, options, problems, unit="TFLOP/s", rounds=ROUNDS):
     """Times the problems and writes the file. Each has words, entries that all of its results get, the number of its operations
     or bytes, and a function that yields its makers, given the server of our bench or None."""
     server = Server(options.ours.resolve()) if options.ours else None
@@ -201,7 +213,7 @@ def run(timer, options, problems, unit="TFLOP/s"):
             continue
         lost = results["lost"].setdefault(words, {})
         try:
-            found = contest(timer, ((name, make) for name, make in makers(server) if name not in lost))
+            found = contest(timer, ((name, make) for name, make in makers(server) if name not in lost), rounds)
         except Lost as error:
             lost[error.name] = str(error)
             timing.write(options.out, results)

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
 use ferrowarp::device::{Device, DeviceChoice, open};
+pub use ferrowarp_cases::random::bench::Type;
 use regex::Regex;
 use serde::Serialize;
 
@@ -17,43 +18,6 @@ use crate::timed::Prepared;
 
 /// Batches per median.
 const SAMPLES: usize = 10;
-
-/// The type of the operands and of the result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Type {
-    /// 16 bits with an 8-bit exponent.
-    Bf16,
-    /// 16 bits with a 5-bit exponent.
-    F16,
-    /// `f32`, with factors rounded to TF32.
-    Tf32,
-    /// `f32`; factors on a GPU as three products of TF32.
-    F32,
-}
-
-impl Type {
-    /// All types.
-    pub const ALL: [Type; 4] = [Type::Bf16, Type::F16, Type::Tf32, Type::F32];
-
-    /// The name in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Type::Bf16 => "bf16",
-            Type::F16 => "f16",
-            Type::Tf32 => "tf32",
-            Type::F32 => "f32",
-        }
-    }
-
-    /// Bytes of an element.
-    pub const fn bytes(self) -> usize {
-        match self {
-            Type::Bf16 | Type::F16 => 2,
-            Type::Tf32 | Type::F32 => 4,
-        }
-    }
-}
 
 /// Calls a function that is generic over the element's type.
 macro_rules! of_type {
@@ -158,7 +122,7 @@ pub fn main<B: Bench>() -> ExitCode {
     let has = |flag: &str| std::env::args().any(|argument| argument == flag);
     on_device(|device| {
         if has("--serve") {
-            let tell = |request: &str| (request == "rungs").then(|| B::rungs().join(" "));
+            let tell = |request: &str| (request == "rungs").then(|| Ok(B::rungs().join(" ")));
             return serve(|name, words| requested::<B>(device, name, words), tell).map(|()| Vec::new());
         }
         let filter = filter(B::NAME, std::env::args().skip(1))?;

@@ -8,6 +8,7 @@ pub mod gallery;
 pub mod matmul;
 pub mod mlp;
 pub mod norm;
+pub mod random;
 pub mod results;
 pub mod roofline;
 pub mod rotation;

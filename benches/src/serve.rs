@@ -8,20 +8,21 @@ use anyhow::{Context as _, bail};
 use crate::timed::{Prepared, Timed};
 
 /// Answers each request on standard input with a line: `prepare NAME WORDS..` with error and kernels, `time NAME` with
-/// seconds, `free NAME` with `free`, and a failure with `error` and the reason. `tell` answers questions of one word.
+/// seconds, `others NAME` with the seconds of other kernels, `free NAME` with `free`, and a failure with `error` and the
+/// reason. `tell` answers other questions.
 ///
 /// # Errors
 /// Standard input or output failed.
 pub fn serve(
     prepare: impl Fn(&str, &[&str]) -> anyhow::Result<Prepared>,
-    tell: impl Fn(&str) -> Option<String>,
+    tell: impl Fn(&str) -> Option<anyhow::Result<String>>,
 ) -> anyhow::Result<()> {
     let mut prepared = BTreeMap::new();
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let line = line.context("reading a request")?;
         let answer = match tell(&line) {
-            Some(told) => Ok(told),
+            Some(told) => told,
             None => answer(&line, &mut prepared, &prepare),
         };
         let answer = answer.unwrap_or_else(|error| format!("error {error:#}").replace('\n', " "));
@@ -49,10 +50,17 @@ fn answer(
             let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
             Ok(timed.time()?.to_string())
         }
+        ["others", name] => {
+            let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
+            let others = timed.others()?.into_iter().map(|(kernels, seconds)| format!("{seconds} {kernels}"));
+            Ok(others.collect::<Vec<_>>().join("\t"))
+        }
         ["free", name] => {
             prepared.remove(name);
             Ok("free".to_owned())
         }
-        _ => bail!("no request: {line}; send `prepare NAME WORDS`, `time NAME` or `free NAME`"),
+        _ => {
+            bail!("no request: {line}; send `prepare NAME WORDS`, `time NAME`, `others NAME` or `free NAME`")
+        }
     }
 }

@@ -34,6 +34,13 @@ pub trait Timed {
     fn relative_error(&self) -> f64 {
         0.0
     }
+    /// Other kernels that can do the problem, with the seconds of a launch.
+    ///
+    /// # Errors
+    /// A launch failed.
+    fn others(&mut self) -> anyhow::Result<Vec<(String, f64)>> {
+        Ok(Vec::new())
+    }
 }
 
 /// A launch that is ready to be timed, and its kernels.

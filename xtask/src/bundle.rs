@@ -24,16 +24,17 @@ const MEASURING: ([&str; 3], [&str; 3]) = (
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
 
 /// The benches and the scripts of their peers, under their names in `run.sh`.
-const BENCHES: [(&str, &str); 7] = [
+const BENCHES: [(&str, &str); 8] = [
     ("softmax", "bench-softmax"),
     ("mlp", "bench-mlp"),
     ("matmul", "bench-matmul"),
     ("attention", "bench-attention"),
     ("norm", "bench-norm"),
     ("axis", "bench-axis"),
+    ("random", "bench-random"),
     ("collective", "bench-collective"),
 ];
-const PEERS: [(&str, &str); 9] = [
+const PEERS: [(&str, &str); 10] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),
     ("benches/peers/mnist.py", "peers_mnist.py"),
     ("benches/peers/gallery.py", "peers_gallery.py"),
@@ -41,6 +42,7 @@ const PEERS: [(&str, &str); 9] = [
     ("benches/peers/attention.py", "peers_attention.py"),
     ("benches/peers/norm.py", "peers_norm.py"),
     ("benches/peers/axis.py", "peers_axis.py"),
+    ("benches/peers/random_problems.py", "peers_random.py"),
     ("benches/peers/accuracy.py", "peers_accuracy.py"),
     ("benches/peers/collective.py", "peers_collective.py"),
 ];

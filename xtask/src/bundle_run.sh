@@ -8,7 +8,7 @@
 # matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
 # shape, and the rungs of its ladder), attention-peers (ours in turns with PyTorch, cuDNN and FlexAttention, and the same rungs),
 # norm (our norms at every shape), norm-peers (ours in turns with PyTorch, torch.compile and QuACK), axis (our sums, cumulative sums and transposes), axis-peers (ours in turns with PyTorch and
-# torch.compile), accuracy (30,000 random problems of every operation, their errors and PyTorch's), collective (all-reduce, cross entropy and wide layers on one GPU and on all), collective-peers (PyTorch's all-reduce on all
+# torch.compile), random (problems drawn from FERROWARP_SEED, ours in turns with PyTorch, cuBLASLt and torch.compile), accuracy (30,000 random problems of every operation, their errors and PyTorch's), collective (all-reduce, cross entropy and wide layers on one GPU and on all), collective-peers (PyTorch's all-reduce on all
 # GPUs), ranks (training on two GPUs, by torchrun and by --gpus, whose processes are then killed), mlp (our training, rung by rung),
 # mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung), gallery (the
 # lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
@@ -59,12 +59,12 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-check repeat train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers accuracy collective collective-peers ranks mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
+steps=${*:-check repeat train bench peers peers-compile missed matmul matmul-peers attention attention-peers norm norm-peers axis axis-peers random accuracy collective collective-peers ranks mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
         check | repeat | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
         gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
-        attention | attention-peers | norm | norm-peers | axis | axis-peers | accuracy | collective | collective-peers | ranks) ;;
+        attention | attention-peers | norm | norm-peers | axis | axis-peers | random | accuracy | collective | collective-peers | ranks) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -232,6 +232,12 @@ axis() {
 axis-peers() {
     part peers-axis python3 peers_axis.py --out "$out/axis-peers.json" --ours ./bench-axis --types "${FERROWARP_AXIS_TYPES:-bf16,f32}" \
         --operations "${FERROWARP_AXIS:-}" --peers "${FERROWARP_AXIS_PEERS:-torch,compile,copy}" --budget "${FERROWARP_AXIS_BUDGET:-540}"
+}
+
+random() {
+    part bench-random ./bench-random --bench --seed "${FERROWARP_SEED:-1}"
+    part peers-random python3 peers_random.py --out "$out/random.json" --ours ./bench-random --seed "${FERROWARP_SEED:-1}" \
+        --problems "${FERROWARP_PROBLEMS:-300}" --budget "${FERROWARP_RANDOM_BUDGET:-540}"
 }
 
 accuracy() {

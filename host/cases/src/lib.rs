@@ -16,7 +16,7 @@ mod later;
 pub mod layer;
 pub mod matmul;
 pub mod norm;
-mod place;
+pub mod place;
 pub mod queued;
 pub mod random;
 pub mod reference;

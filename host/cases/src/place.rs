@@ -6,7 +6,8 @@ use anyhow::{Result, ensure};
 use bytemuck::Pod;
 use cuda_std::testing::Element;
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::{Shape, TensorView, TensorViewMut};
+use ferrowarp::{Error, Shape, TensorView, TensorViewMut};
+use serde::{Deserialize, Serialize};
 
 use crate::case::wide;
 
@@ -16,11 +17,13 @@ pub(crate) const GAP: u8 = 0xff;
 pub(crate) const UNTOUCHED: u8 = 0x5b;
 
 /// Where the elements of an operand are: rows of contiguous elements along three dimensions.
-#[derive(Clone, Debug)]
-pub(crate) struct Place {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// The extents.
     pub shape: [usize; 4],
     /// The index of the first element in the buffer.
     pub first: usize,
+    /// The distances along the first three dimensions.
     pub strides: [usize; 3],
     /// Elements of the buffer.
     pub len: usize,
@@ -75,24 +78,27 @@ impl Place {
     }
 
     /// The last `RANK` dimensions in a buffer.
-    pub fn view<'a, T: Pod, const RANK: usize>(&self, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>>
+    pub fn view<'a, T: Pod, const RANK: usize>(
+        &self,
+        buffer: &'a Buffer<T>,
+    ) -> Result<TensorView<'a, T>, Error>
     where
         Shape: From<[usize; RANK]>,
     {
         let [shape, strides] = self.last();
-        Ok(TensorView::with_strides(buffer.view(self.first..)?, shape, strides)?)
+        TensorView::with_strides(buffer.view(self.first..)?, shape, strides)
     }
 
     /// The same, to be written.
     pub fn view_mut<'a, T: Pod, const RANK: usize>(
         &self,
         buffer: &'a mut Buffer<T>,
-    ) -> Result<TensorViewMut<'a, T>>
+    ) -> Result<TensorViewMut<'a, T>, Error>
     where
         Shape: From<[usize; RANK]>,
     {
         let [shape, strides] = self.last();
-        Ok(TensorViewMut::with_strides(buffer.view_mut(self.first..)?, shape, strides)?)
+        TensorViewMut::with_strides(buffer.view_mut(self.first..)?, shape, strides)
     }
 
     /// The extents and the strides of the last `RANK` dimensions.

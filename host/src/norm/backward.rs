@@ -131,6 +131,7 @@ impl<'a, T> From<&'a Saved<T>> for Statistics<'a> {
 }
 
 /// A kernel of the backward pass.
+#[derive(Clone, Copy)]
 #[doc(hidden)]
 pub enum Backward<T: Element> {
     Rows(&'static KernelOf<NormBackwardArgs<T>, RowsShape>),

@@ -86,6 +86,7 @@ pub struct Saved<T> {
 }
 
 /// A kernel of the forward pass.
+#[derive(Clone, Copy)]
 #[doc(hidden)]
 pub enum Forward<T: Element> {
     Rows(&'static KernelOf<NormArgs<T>, RowsShape>),

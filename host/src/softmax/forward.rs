@@ -38,11 +38,26 @@ impl Softmax {
         out: impl Into<TensorViewMut<'o, O>>,
         inp: impl Into<TensorView<'i, I>>,
     ) -> Result<(), Error> {
-        let (operation, mut out, inp) = (Operation::new("softmax", queue), out.into(), inp.into());
+        self.run_by(queue, out.into(), inp.into(), None)
+    }
+
+    /// Runs the kernels of a choice, to compare kernels.
+    ///
+    /// # Panics
+    /// The choice is for another shape.
+    #[doc(hidden)]
+    pub fn run_by<I: SoftmaxAs<O>, O: Element>(
+        &self,
+        queue: &impl Queue,
+        mut out: TensorViewMut<'_, O>,
+        inp: TensorView<'_, I>,
+        by: Option<KernelChoice<I, O>>,
+    ) -> Result<(), Error> {
+        let operation = Operation::new("softmax", queue);
         let from = operation.matrix("input", &inp, inp.shape())?;
         let to = operation.matrix("output", &out, inp.shape())?;
         // SAFETY: two checked matrices of the same shape on this device. They do not overlap, since one is borrowed exclusively.
-        unsafe { self.launch(queue, operation, [to, from], out.raw(), inp.raw()) }
+        unsafe { self.launch(queue, operation, [to, from], (out.raw(), inp.raw()), by) }
     }
 
     /// Replaces the elements with their softmax.
@@ -58,7 +73,7 @@ impl Softmax {
         let rows = operation.matrix("tensor", &tensor, tensor.shape())?;
         let elements = tensor.raw();
         // SAFETY: as in `run_into`; output and input are the same matrix.
-        unsafe { self.launch(queue, operation, [rows; 2], elements, elements) }
+        unsafe { self.launch(queue, operation, [rows; 2], (elements, elements), None) }
     }
 
     /// # Safety
@@ -68,11 +83,14 @@ impl Softmax {
         queue: &impl Queue,
         operation: Operation<'_>,
         [to, from]: [Rows; 2],
-        out: RawBuffer<O>,
-        inp: RawBuffer<I>,
+        (out, inp): (RawBuffer<O>, RawBuffer<I>),
+        by: Option<KernelChoice<I, O>>,
     ) -> Result<(), Error> {
         self.check(&operation)?;
-        let choice = KernelChoice::new(&queue.device().into(), from.rows, from.cols)?;
+        let shape = [from.rows, from.cols];
+        let choice =
+            by.map_or_else(|| KernelChoice::new(&queue.device().into(), from.rows, from.cols), Ok)?;
+        assert_eq!(choice.shape(), shape, "the kernels were chosen for another shape");
         let mut pairs = queue.alloc_unwritten::<u64>(choice.workspace_bytes().div_ceil(8))?;
         let pairs = RawBuffer::<u64>::written(&mut pairs).cast();
         let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, [to.stride, from.stride]) };

@@ -12,6 +12,7 @@ mod matmul;
 mod matmul80;
 mod operations;
 mod profiles;
+mod random;
 mod rows;
 mod softmax;
 mod targets;
@@ -50,6 +51,8 @@ pub enum Report {
     Mlp(Files),
     /// RMSNorm and LayerNorm and their peers, in turns: benches/peers/norm.py
     Norm(Turns),
+    /// Problems drawn from a seed and their peers, in turns: benches/peers/random_problems.py
+    Random(Turns),
     /// Softmax and its relatives, their peers, and the ladder: `cargo bench softmax` and benches/peers/softmax.py
     Softmax(softmax::Merged),
     /// What other texts on GPUs build and claim, and where it is here: docs/gallery/texts.toml and docs/learn/claims.toml
@@ -79,6 +82,7 @@ impl Report {
             }
             Report::Mlp(files) => training::run(files)?,
             Report::Norm(turns) => rows::NORM.run(turns.runs(rows::NORM.is_ours)?)?,
+            Report::Random(turns) => random::RANDOM.run(turns.runs(random::RANDOM.is_ours)?)?,
             Report::Softmax(merged) => merged.run()?,
             Report::Texts => return texts::write(),
             Report::Timelines(merged) => merged.run()?,

@@ -23,6 +23,8 @@ impl Size {
     pub const CPU: Size = Size { elements: 1 << 14, terms: 1 << 16 };
     /// For a program that checks a GPU.
     pub const GPU: Size = Size { elements: 1 << 16, terms: 1 << 21 };
+    /// For a program that times a GPU.
+    pub const TIMED: Size = Size { elements: 1 << 26, terms: 1 << 37 };
 
     /// Rows and columns of a matrix.
     pub(super) fn matrix(&self, rng: &mut StdRng) -> [usize; 2] {

@@ -5,6 +5,7 @@
 
 mod attention;
 mod axis;
+pub mod bench;
 mod drawn;
 mod layout;
 mod matmul;

@@ -1,0 +1,187 @@
+//! Matrix multiplications.
+
+use ferrowarp::device::{Buffer, Device};
+use ferrowarp::matmul::{Activation, KernelChoice, Matmul as Call, Precision, Problem};
+use ferrowarp::{DeviceProfile, Error, TensorView};
+use ferrowarp_cases::matmul::oracle::{Ends, bound};
+use ferrowarp_cases::place::Place;
+use ferrowarp_cases::random::bench::{self, Operation as Drawn, Type};
+use ferrowarp_cases::reference::{Number, Sum};
+
+use super::Operation;
+use super::operands::{Operand, Values, start};
+use super::softmax::elements;
+use crate::timed::{self, normal};
+
+/// Results that are checked.
+const CHECKED: usize = 64;
+
+/// A multiplication, and what follows it.
+pub struct Matmul<T> {
+    device: Device,
+    ty: Type,
+    a: Operand<T>,
+    b: Operand<T>,
+    are_transposed: [bool; 2],
+    out: Place,
+    bias: Option<Vec<T>>,
+    residual: Option<Operand<T>>,
+    activation: Activation,
+}
+
+/// The operands and results of one launch.
+pub struct Set<T> {
+    a: Buffer<T>,
+    b: Buffer<T>,
+    bias: Option<Buffer<T>>,
+    residual: Option<Buffer<T>>,
+    out: Buffer<T>,
+}
+
+/// A matrix, or a batch of them.
+fn view<'a, T: Number>(place: &Place, buffer: &'a Buffer<T>) -> Result<TensorView<'a, T>, Error> {
+    if place.shape[1] == 1 { place.view::<_, 2>(buffer) } else { place.view::<_, 3>(buffer) }
+}
+
+impl<T: Number> Matmul<T> {
+    pub fn new(device: &Device, problem: &bench::Problem) -> anyhow::Result<Self> {
+        let Drawn::Matmul { a, b, out, bias, residual, activation } = &problem.operation else {
+            unreachable!("the caller matched it")
+        };
+        let residual = residual.as_ref().map(|place| Operand::new(device, place, Values::Normal, 4));
+        Ok(Self {
+            device: device.clone(),
+            ty: problem.dtype,
+            a: Operand::new(device, &a.place, Values::Normal, 1)?,
+            b: Operand::new(device, &b.place, Values::Normal, 2)?,
+            are_transposed: [a.transposed, b.transposed],
+            out: out.clone(),
+            bias: bias.then(|| normal(out.shape[3], 3)),
+            residual: residual.transpose()?,
+            activation: match activation {
+                bench::Activation::None => Activation::None,
+                bench::Activation::Relu => Activation::Relu,
+                bench::Activation::Gelu => Activation::Gelu,
+            },
+        })
+    }
+
+    fn precision(&self) -> Precision {
+        if self.ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 }
+    }
+
+    fn terms(&self) -> usize {
+        self.a.place.shape[if self.are_transposed[0] { 2 } else { 3 }]
+    }
+
+    /// The problem that the kernel is chosen for.
+    fn problem(&self) -> Problem {
+        let [_, batch, m, n] = self.out.shape;
+        let stored = [&self.a.place, &self.b.place];
+        // A single row counts as one at 128 bytes.
+        let are_multiples = |bytes: usize, has_matrices: bool| {
+            stored.iter().all(|place| {
+                let is = |at: usize| (at * size_of::<T>()).is_multiple_of(bytes);
+                let is_matrix = !has_matrices || is(place.first) && (batch == 1 || is(place.strides[1]));
+                is_matrix && (place.shape[2] == 1 || is(place.strides[2]))
+            })
+        };
+        let [a_is_transposed, b_is_transposed] = self.are_transposed;
+        Problem {
+            batch: batch as u32,
+            a_is_transposed,
+            b_is_transposed,
+            precision: self.precision(),
+            is_aligned: are_multiples(16, true),
+            has_whole_lines: are_multiples(128, false),
+            ..Problem::new(m as u32, n as u32, self.terms() as u32)
+        }
+    }
+}
+
+impl<T: Number> Operation for Matmul<T> {
+    type Set = Set<T>;
+    type By = KernelChoice<T>;
+
+    fn bytes(&self) -> usize {
+        let residual = self.residual.as_ref().map(|residual| &residual.place);
+        let all = [Some(&self.a.place), Some(&self.b.place), Some(&self.out), residual];
+        all.into_iter().flatten().map(elements).sum::<usize>() * size_of::<T>()
+    }
+
+    fn set(&self) -> anyhow::Result<Set<T>> {
+        let device = &self.device;
+        Ok(Set {
+            a: self.a.buffer(device)?,
+            b: self.b.buffer(device)?,
+            bias: self.bias.as_ref().map(|bias| device.upload(bias)).transpose()?,
+            residual: self.residual.as_ref().map(|residual| residual.buffer(device)).transpose()?,
+            out: device.alloc_zeroed(self.out.len)?,
+        })
+    }
+
+    fn run(&self, device: &Device, set: &mut Set<T>, by: Option<Self::By>) -> Result<(), Error> {
+        let mut call = Call::new().precision(self.precision()).activation(self.activation);
+        if let Some(bias) = &set.bias {
+            call = call.bias(bias);
+        }
+        if let Some((operand, residual)) = self.residual.as_ref().zip(set.residual.as_ref()) {
+            call = call.residual(view(&operand.place, residual)?);
+        }
+        let [of_a, of_b] = self.are_transposed;
+        let (a, b) = (view(&self.a.place, &set.a)?, view(&self.b.place, &set.b)?);
+        let (a, b) = (if of_a { a.t() } else { a }, if of_b { b.t() } else { b });
+        let out = match self.out.shape[1] {
+            1 => self.out.view_mut::<_, 2>(&mut set.out)?,
+            _ => self.out.view_mut::<_, 3>(&mut set.out)?,
+        };
+        call.run_by(device, out, a, b, by)
+    }
+
+    fn choices(&self) -> Vec<(String, Self::By)> {
+        let (profile, problem) = (DeviceProfile::from(&self.device), self.problem());
+        let chosen = KernelChoice::new(&profile, &problem).into_iter();
+        let ranked = KernelChoice::ranked(&profile, &problem);
+        // Of each kernel, the numbers of splits that the model likes best.
+        let mut counts = std::collections::BTreeMap::new();
+        let some = ranked.into_iter().map(|(choice, _)| choice).filter(|choice| {
+            let first = choice.kernels().last().map(|kernel| kernel.name);
+            let count = counts.entry(first).or_insert(0);
+            *count += 1;
+            *count <= 2
+        });
+        chosen.chain(some).map(|choice| (choice.to_string(), choice)).collect()
+    }
+
+    fn check(&self, set: &Set<T>) -> anyhow::Result<f64> {
+        let ([_, batch, m, n], k) = (self.out.shape, self.terms());
+        let operand_error = match self.ty {
+            // Operands may be truncated instead of rounded.
+            Type::Tf32 => 2f64.powi(-9),
+            Type::F32 => 3.0 * 2f64.powi(-22),
+            Type::Bf16 | Type::F16 => 0.0,
+        };
+        let [of_a, of_b] = self.are_transposed;
+        let at = |operand: &Operand<T>, matrix: usize, [row, col]: [usize; 2]| {
+            operand.value(start(&operand.place, [0, matrix, row]) + col)
+        };
+        let (mut got, mut bounds) = (Vec::new(), Vec::new());
+        for i in 0..CHECKED {
+            let i = i * (batch * m * n - 1) / (CHECKED - 1);
+            let (matrix, row, col) = (i / (m * n), i / n % m, i % n);
+            let term = |term: usize| {
+                let a = at(&self.a, matrix, if of_a { [term, row] } else { [row, term] });
+                let b = at(&self.b, matrix, if of_b { [col, term] } else { [term, col] });
+                a * b
+            };
+            let sum = (0..k).map(term).fold(Sum::default(), Sum::and);
+            let bias = self.bias.as_ref().map_or(0.0, |bias| bias[col].value().into());
+            let residual = self.residual.as_ref().map_or(0.0, |residual| at(residual, matrix, [row, col]));
+            let ends = Ends { scale: 1.0, bias, residual, activation: self.activation };
+            bounds.push(bound::<T>(k, sum, operand_error, ends));
+            let index = start(&self.out, [0, matrix, row]) + col;
+            got.extend(set.out.view(index..=index)?.to_vec()?);
+        }
+        timed::check("result", &got, &bounds)
+    }
+}

@@ -1,0 +1,284 @@
+//! `cargo bench random`: problems drawn by [`ferrowarp_cases::random::bench`] from a seed.
+
+mod attention;
+mod axis;
+mod gradients;
+mod matmul;
+mod norm;
+mod operands;
+mod softmax;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::{Device, DeviceError};
+use ferrowarp::{Error, Kind};
+use ferrowarp_cases::random::Size;
+use ferrowarp_cases::random::bench::{Operation as Drawn, Problem, Type, families};
+use ferrowarp_cases::reference::Number;
+
+use crate::contest::{of_type, on_device};
+use crate::rotation::Rotation;
+use crate::serve::serve;
+use crate::timed::{BATCH, Prepared, Timed, count_of_sets};
+
+/// An operation on operands that are stored in a set. The sets differ only in where they are.
+pub trait Operation: Send + Sync + 'static {
+    /// The operands and results of one launch.
+    type Set: Send + 'static;
+    /// The kernels to run.
+    type By: Copy + Send + Sync + 'static;
+
+    /// Bytes that a launch must read or write.
+    fn bytes(&self) -> usize;
+
+    /// Creates a set.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the device failed.
+    fn set(&self) -> anyhow::Result<Self::Set>;
+
+    /// Runs the operation by its own choice of kernels, or by another one.
+    ///
+    /// # Errors
+    /// The launch failed.
+    fn run(&self, device: &Device, set: &mut Self::Set, by: Option<Self::By>) -> Result<(), Error>;
+
+    /// All kernels that can do the problem, the default first, with their names; empty if there is no choice.
+    fn choices(&self) -> Vec<(String, Self::By)> {
+        Vec::new()
+    }
+
+    /// Compares results with f64. Returns their [`Timed::relative_error`].
+    ///
+    /// # Errors
+    /// A result is wrong.
+    fn check(&self, set: &Self::Set) -> anyhow::Result<f64>;
+}
+
+/// Other kernels that are timed at most.
+const MOST_OTHERS: usize = 24;
+
+/// A problem whose launches are ready to be timed.
+struct Ready<O: Operation> {
+    device: Device,
+    operation: Arc<O>,
+    /// `None` after a launch failed.
+    rotation: Option<Rotation<Vec<O::Set>>>,
+    launches: u64,
+    sets: usize,
+    kernels: String,
+    relative_error: f64,
+}
+
+impl<O: Operation> Ready<O> {
+    fn rotation(
+        device: &Device,
+        operation: &Arc<O>,
+        sets: Vec<O::Set>,
+        by: Option<O::By>,
+    ) -> Result<Rotation<Vec<O::Set>>, DeviceError> {
+        let (on, operation) = (device.clone(), operation.clone());
+        Rotation::new(device, sets, move |set| Ok(operation.run(&on, set, by)?))
+    }
+}
+
+impl<O: Operation> Timed for Ready<O> {
+    fn time(&mut self) -> Result<f64, DeviceError> {
+        let rotation = self.rotation.as_mut().expect("no launch failed");
+        Ok(rotation.time(&self.device, self.launches)?.as_secs_f64() / self.launches as f64)
+    }
+
+    fn sets(&self) -> usize {
+        self.sets
+    }
+
+    fn relative_error(&self) -> f64 {
+        self.relative_error
+    }
+
+    fn others(&mut self) -> anyhow::Result<Vec<(String, f64)>> {
+        let mut times = Vec::new();
+        let others = self.operation.choices().into_iter().filter(|(name, _)| *name != self.kernels);
+        for (name, by) in others.take(MOST_OTHERS) {
+            let sets = self.rotation.take().context("a launch failed")?.into_sets();
+            let mut rotation = Self::rotation(&self.device, &self.operation, sets, Some(by))
+                .with_context(|| format!("by {name}"))?;
+            let times_of = [(); 2].map(|()| rotation.time(&self.device, 1));
+            self.rotation = Some(rotation);
+            let [first, second] = times_of;
+            times.push((name, first?.min(second?).as_secs_f64()));
+        }
+        Ok(times)
+    }
+}
+
+/// Prepares an operation, and checks its results.
+fn ready<O: Operation>(device: &Device, operation: O) -> anyhow::Result<Prepared> {
+    let mut sets = vec![operation.set()?];
+    device.start_profile();
+    operation.run(device, &mut sets[0], None)?;
+    let names: Vec<String> = device.take_profile().iter().map(|times| times.what.to_string()).collect();
+    let relative_error = operation.check(&sets[0])?;
+    for _ in 1..count_of_sets(device, operation.bytes())? {
+        sets.push(operation.set()?);
+    }
+    // The name of a choice also has the number of splits.
+    let names = names.join(" + ");
+    let choices = operation.choices().into_iter().map(|(name, _)| name);
+    let kernels = choices.into_iter().find(|name| name.starts_with(&names)).unwrap_or(names);
+    let (count, operation) = (sets.len(), Arc::new(operation));
+    let mut rotation = Ready::rotation(device, &operation, sets, None)?;
+    let once = rotation.time(device, 1)?.as_secs_f64();
+    let launches = (BATCH / 4.0 / once.max(1e-7)).ceil() as u64;
+    let of = kernels.clone();
+    let ready = Ready {
+        device: device.clone(),
+        operation,
+        rotation: Some(rotation),
+        launches,
+        sets: count,
+        kernels,
+        relative_error,
+    };
+    Ok((Box::new(ready), of))
+}
+
+/// Prepares a problem, and checks its results.
+///
+/// # Errors
+/// The device has no kernel or not enough memory, a launch failed, or a result is wrong.
+pub fn prepare(device: &Device, problem: &Problem) -> anyhow::Result<Prepared> {
+    let prepared = match (&problem.operation, problem.dtype) {
+        (Drawn::Attention(attention), Type::F16) => {
+            ready(device, attention::Forward::<f16>::new(device, attention)?)
+        }
+        (Drawn::Attention(attention), _) => {
+            ready(device, attention::Forward::<bf16>::new(device, attention)?)
+        }
+        (Drawn::AttentionBackward(attention), Type::F16) => {
+            ready(device, gradients::Backward::<f16>::new(device, attention)?)
+        }
+        (Drawn::AttentionBackward(attention), _) => {
+            ready(device, gradients::Backward::<bf16>::new(device, attention)?)
+        }
+        (_, ty) => of_type!(ty, prepare_as(device, problem)),
+    };
+    prepared.map_err(|error| {
+        let kind = error.downcast_ref().map(Error::kind);
+        let is_refused = matches!(kind, Some(Kind::Unsupported { .. } | Kind::Alignment { .. }));
+        if is_refused { error.context("no kernel") } else { error }
+    })
+}
+
+fn prepare_as<T: Number>(device: &Device, problem: &Problem) -> anyhow::Result<Prepared> {
+    match &problem.operation {
+        Drawn::Matmul { .. } => ready(device, matmul::Matmul::<T>::new(device, problem)?),
+        Drawn::Norm { .. } => ready(device, norm::Forward::<T>::new(device, &problem.operation)?),
+        Drawn::NormBackward { .. } => ready(device, norm::Backward::<T>::new(device, &problem.operation)?),
+        Drawn::Reduce { .. } | Drawn::CumulativeSum { .. } | Drawn::Transpose { .. } => {
+            ready(device, axis::Axis::<T>::new(device, &problem.operation)?)
+        }
+        Drawn::Softmax { .. } => ready(device, softmax::Forward::<T>::new(device, &problem.operation)?),
+        _ => ready(device, softmax::Other::<T>::new(device, &problem.operation)?),
+    }
+}
+
+/// Answers a question about the problems: `families` with the names of the families, `draw SEED INDEX` with a problem and
+/// `draw SEED INDEX FAMILY` with one of a family: its description, a tab, and the words for `prepare`.
+pub fn tell(size: &Size, request: &str) -> Option<anyhow::Result<String>> {
+    if request == "families" {
+        return Some(Ok(families().collect::<Vec<_>>().join(",")));
+    }
+    let rest = request.strip_prefix("draw ")?;
+    let draw = || {
+        let mut words = rest.splitn(3, ' ');
+        let mut number = || -> anyhow::Result<u64> {
+            let word = words.next().with_context(|| format!("send `draw SEED INDEX`, not `{request}`"))?;
+            word.parse().with_context(|| format!("`{word}` is not a number"))
+        };
+        let (seed, index) = (number()?, number()?);
+        let family = words.next();
+        if let Some(family) = family.filter(|family| !families().any(|known| known == *family)) {
+            bail!("no family `{family}`; pass one of {}", families().collect::<Vec<_>>().join(", "))
+        }
+        let problem = Problem::new(seed, index, size, family);
+        Ok(format!("{problem}\t{}", serde_json::to_string(&problem)?))
+    };
+    Some(draw())
+}
+
+/// Runs the bench: with `--serve` it answers requests, otherwise it times problems.
+pub fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    on_device(|device| {
+        let size = if device.is_cuda() { &Size::TIMED } else { &Size::CPU };
+        if arguments.iter().any(|argument| argument == "--serve") {
+            let prepare = |_: &str, words: &[&str]| prepare(device, &serde_json::from_str(&words.join(" "))?);
+            return serve(prepare, |request| tell(size, request)).map(|()| Vec::new());
+        }
+        let after = |flag: &str| {
+            let at = arguments.iter().position(|argument| argument == flag)?;
+            arguments.get(at + 1).map(String::as_str)
+        };
+        let number = |flag: &str, default: u64| {
+            let parse = |word: &str| word.parse().with_context(|| format!("{flag} {word} is not a number"));
+            after(flag).map_or(Ok(default), parse)
+        };
+        let (seed, problems, family) = (number("--seed", 1)?, number("--problems", 32)?, after("--family"));
+        if let Some(family) = family.filter(|family| !families().any(|known| known == *family)) {
+            bail!("no family `{family}`; pass one of {}", families().collect::<Vec<_>>().join(", "))
+        }
+        let mut failed = Vec::new();
+        for index in 0..problems {
+            let problem = Problem::new(seed, index, size, family);
+            let timed =
+                prepare(device, &problem).and_then(|(mut timed, kernels)| Ok((timed.time()?, kernels)));
+            match timed {
+                Ok((time, kernels)) => {
+                    println!("{}: {problem}: {:.2} us, {kernels}", problem.family, time * 1e6)
+                }
+                Err(error) => failed.push(format!("{error:#}")),
+            }
+        }
+        Ok(failed)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn problems_of_every_family_are_right_on_a_cpu() {
+        for family in families() {
+            for index in 0..6 {
+                let problem = Problem::new(7, index, &Size::SMALL, Some(family));
+                let words = serde_json::to_string(&problem).unwrap();
+                assert_eq!(serde_json::from_str::<Problem>(&words).unwrap(), problem);
+                match prepare(&Device::cpu(), &problem) {
+                    Ok((mut timed, _)) => drop((timed.time().unwrap(), timed.others().unwrap())),
+                    Err(error) => assert!(error.to_string() == "no kernel", "{problem}: {error:#}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn questions_are_answered() {
+        let families = tell(&Size::CPU, "families").unwrap().unwrap();
+        assert!(families.starts_with("softmax,softmax gradient,"), "{families}");
+        let (description, words) = {
+            let line = tell(&Size::CPU, "draw 3 4 matmul with epilogue").unwrap().unwrap();
+            let (description, words) = line.split_once('\t').unwrap();
+            (description.to_owned(), words.to_owned())
+        };
+        let problem: Problem = serde_json::from_str(&words).unwrap();
+        assert_eq!((problem.to_string(), problem.family.as_str()), (description, "matmul with epilogue"));
+        let error = tell(&Size::CPU, "draw 3 4 nothing").unwrap().unwrap_err().to_string();
+        assert!(error.starts_with("no family `nothing`; pass one of softmax, "), "{error}");
+        assert!(tell(&Size::CPU, "draw 3").unwrap().is_err() && tell(&Size::CPU, "time ours").is_none());
+    }
+}
