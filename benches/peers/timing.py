@@ -67,7 +67,9 @@ class Timer:
         gc.collect()
         if self.is_cuda:
             self.torch.cuda.synchronize()
-            self.torch.cuda.empty_cache()
+            # Memory from the driver takes long.
+            if self.torch.cuda.memory_reserved() > self.torch.cuda.get_device_properties(0).total_memory / 8:
+                self.torch.cuda.empty_cache()
 
     def count(self, size):
         """How many sets of so many bytes leave the level-2 cache cold; on the CPU one."""

@@ -16,7 +16,7 @@ use crate::timed;
 
 /// Rows whose results are checked, at most, and as far as they have this many terms together.
 const CHECKED: usize = 12;
-const TERMS: usize = 1 << 23;
+const TERMS: usize = 1 << 22;
 
 /// The operands.
 pub(super) struct Common<T> {

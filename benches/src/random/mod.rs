@@ -58,8 +58,10 @@ pub trait Operation: Send + Sync + 'static {
     fn check(&self, set: &Self::Set) -> anyhow::Result<f64>;
 }
 
+/// Sets at most, as in `benches/peers/random_problems.py`.
+const SETS: usize = 400;
 /// Other kernels that are timed at most.
-const MOST_OTHERS: usize = 24;
+const MOST_OTHERS: usize = 16;
 
 /// A problem whose launches are ready to be timed.
 struct Ready<O: Operation> {
@@ -106,10 +108,9 @@ impl<O: Operation> Timed for Ready<O> {
             let sets = self.rotation.take().context("a launch failed")?.into_sets();
             let mut rotation = Self::rotation(&self.device, &self.operation, sets, Some(by))
                 .with_context(|| format!("by {name}"))?;
-            let times_of = [(); 2].map(|()| rotation.time(&self.device, 1));
+            let time = rotation.time(&self.device, 1);
             self.rotation = Some(rotation);
-            let [first, second] = times_of;
-            times.push((name, first?.min(second?).as_secs_f64()));
+            times.push((name, time?.as_secs_f64()));
         }
         Ok(times)
     }
@@ -119,10 +120,11 @@ impl<O: Operation> Timed for Ready<O> {
 fn ready<O: Operation>(device: &Device, operation: O) -> anyhow::Result<Prepared> {
     let mut sets = vec![operation.set()?];
     device.start_profile();
-    operation.run(device, &mut sets[0], None)?;
+    let ran = operation.run(device, &mut sets[0], None);
     let names: Vec<String> = device.take_profile().iter().map(|times| times.what.to_string()).collect();
+    ran?;
     let relative_error = operation.check(&sets[0])?;
-    for _ in 1..count_of_sets(device, operation.bytes())? {
+    for _ in 1..count_of_sets(device, operation.bytes())?.min(SETS) {
         sets.push(operation.set()?);
     }
     // The name of a choice also has the number of splits.
