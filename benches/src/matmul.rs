@@ -228,8 +228,8 @@ impl<T: Number> Operands<T> {
     fn check(&self, set: &Set<T>) -> anyhow::Result<f64> {
         let Shape { m, n, k, layout, batch, ending } = self.shape;
         let operand_error = match self.ty {
-            // Operands may be truncated instead of rounded.
-            Type::Tf32 => 2f64.powi(-9),
+            // Both operands are rounded to 11 bits.
+            Type::Tf32 => 2f64.powi(-10) + 2f64.powi(-22),
             Type::F32 => 3.0 * 2f64.powi(-22),
             Type::Bf16 | Type::F16 => 0.0,
         };

@@ -87,7 +87,10 @@ impl<T: Number> Matmul<T> {
             })
         };
         let [a_is_transposed, b_is_transposed] = self.are_transposed;
+        let is_chunk = |at: usize| (at * size_of::<T>()).is_multiple_of(16);
+        let of_b = &self.b.place;
         Problem {
+            b_folds: is_chunk(of_b.first) && (batch == 1 || is_chunk(of_b.strides[1])),
             batch: batch as u32,
             a_is_transposed,
             b_is_transposed,

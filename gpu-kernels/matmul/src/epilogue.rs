@@ -1,18 +1,32 @@
 //! From accumulators to results: `activation(alpha sum + bias + residual)`, rounded once.
 
 use core::mem::transmute_copy;
-use cuda_std::fastmath::{exp_approx, rcp_approx};
+use cuda_std::fastmath::{ex2_approx_ftz, rcp_approx_ftz};
+use cuda_std::float::maximum;
 use cuda_std::mem::{f32x2, load_global, store_global, u32x2, u32x4};
 
 use super::args::{GELU, MatmulArgs, OUT_ALIGNED, OUT_F32, RELU};
 use common_kernels::element::{Number, Output};
 
 /// Returns `x / (1 + exp(-2 u))` with `u = sqrt(2 / pi) (x + 0.044715 x^3)`, which is `x (1 + tanh(u)) / 2`.
+///
+/// Four numbers share one reciprocal: the units for exponentials and reciprocals are the bottleneck. It is that of the product
+/// of all denominators, which the limit keeps below 2^128. Results below the limit are off by 3e-9.
 #[inline(always)]
-pub fn gelu(x: f32) -> f32 {
-    let u = 0.797_884_6 * (x + 0.044_715 * (x * x * x));
-    // If the exponential overflows, the result is -0, except for -inf.
-    if x == f32::NEG_INFINITY { 0.0 } else { x * rcp_approx(1.0 + exp_approx(-2.0 * u)) }
+pub fn gelu(x: [f32; 4]) -> [f32; 4] {
+    const LEAST: f32 = -5.6;
+    // -2 sqrt(2 / pi) log2(e).
+    const FACTOR: f32 = -2.302_208_2;
+    let x = x.map(|x| maximum(x, LEAST));
+    let [a, b, c, d] = x.map(|x| {
+        // A NaN must not reach the other numbers.
+        let x = x.max(LEAST);
+        1.0 + ex2_approx_ftz(x * (FACTOR + FACTOR * 0.044_715 * (x * x)))
+    });
+    let (ab, cd) = (a * b, c * d);
+    let all = rcp_approx_ftz(ab * cd);
+    let (of_ab, of_cd) = (all * cd, all * ab);
+    [x[0] * (of_ab * b), x[1] * (of_ab * a), x[2] * (of_cd * d), x[3] * (of_cd * c)]
 }
 
 /// Returns 0 for negative numbers; keeps NaN.
@@ -23,9 +37,9 @@ pub fn relu(x: f32) -> f32 {
 
 /// Applies the activation that the flags select.
 #[inline(always)]
-pub fn activate(x: f32, flags: u32) -> f32 {
+pub fn activate(x: [f32; 4], flags: u32) -> [f32; 4] {
     if flags & RELU != 0 {
-        relu(x)
+        x.map(relu)
     } else if flags & GELU != 0 {
         gelu(x)
     } else {
@@ -105,7 +119,7 @@ impl<'a, T: Output<4>> Columns<'a, T> {
         if !args.residual.is_null() {
             let at = offset(self.batch, args.residual_batch, row, args.residual_pitch, self.col);
             // SAFETY: row and the first `count` columns lie in the result, and so in the residual.
-            let residual = unsafe {
+            let residual: [f32; 4] = unsafe {
                 match args.has(OUT_F32) {
                     true => load_some(args.residual.cast::<f32>().add(at), self.count),
                     false => load_some(args.residual.cast::<T>().add(at), self.count),
@@ -115,28 +129,30 @@ impl<'a, T: Output<4>> Columns<'a, T> {
                 x[i] += residual[i];
             }
         }
-        x.map(|x| activate(x, args.flags))
+        activate(x, args.flags)
     }
 }
 
-/// Reads the first `count` of four numbers, all at once if they are aligned.
+/// Reads the first `count` of two or four numbers, all at once if they are aligned.
 ///
 /// # Safety
 /// `from` points to them.
 #[inline(always)]
-unsafe fn load_some<O: Number>(from: *const O, count: usize) -> [f32; 4] {
-    let mut x = [0.0; 4];
-    if count == 4 && from.addr().is_multiple_of(4 * size_of::<O>()) {
-        // SAFETY: four numbers of 2 or 4 bytes, aligned together; every pattern of bits is a number.
-        let numbers: [O; 4] = unsafe {
-            match size_of::<O>() {
-                2 => transmute_copy(&load_global::<u32x2>(from.cast()).to_array()),
+unsafe fn load_some<O: Number, const N: usize>(from: *const O, count: usize) -> [f32; N] {
+    const { assert!(N == 2 || N == 4, "two or four numbers") };
+    let mut x = [0.0; N];
+    if count == N && from.addr().is_multiple_of(N * size_of::<O>()) {
+        // SAFETY: the numbers of 2 or 4 bytes, aligned together; every pattern of bits is a number.
+        let numbers: [O; N] = unsafe {
+            match N * size_of::<O>() {
+                4 => transmute_copy(&load_global::<u32>(from.cast())),
+                8 => transmute_copy(&load_global::<u32x2>(from.cast()).to_array()),
                 _ => transmute_copy(&load_global::<u32x4>(from.cast()).to_array()),
             }
         };
         x = numbers.map(O::to_f32);
     } else {
-        for i in 0..4 {
+        for i in 0..N {
             if i < count {
                 // SAFETY: the caller's number.
                 x[i] = unsafe { (*from.add(i)).to_f32() };
@@ -176,29 +192,33 @@ pub unsafe fn store_pair<T: Number>(
     }
 }
 
-/// Returns the bias of a column, or of the last column for those outside.
+/// Returns the biases of a column and the next, 0 for those outside.
 ///
 /// # Safety
-/// There is a bias, and at least one column.
+/// `args` are a kernel's.
 #[inline(always)]
-pub unsafe fn bias_at<T: Number>(args: &MatmulArgs<T>, col: u32) -> f32 {
+pub unsafe fn bias_pair<T: Number>(args: &MatmulArgs<T>, col: u32) -> [f32; 2] {
     // SAFETY: the column has a bias.
-    unsafe { (*args.bias.add(col.min(args.n - 1) as usize)).to_f32() }
+    let at = |col: u32| if col < args.n { unsafe { (*args.bias.add(col as usize)).to_f32() } } else { 0.0 };
+    if args.bias.is_null() { [0.0; 2] } else { [at(col), at(col + 1)] }
 }
 
-/// Returns the residual of a result, or of a result at the edge for those outside.
+/// Returns the residuals of a result and its right neighbour, 0 for those outside.
 ///
 /// # Safety
-/// There is a residual, and at least one result.
+/// There is a residual.
 #[inline(always)]
-pub unsafe fn residual_at<T: Number>(args: &MatmulArgs<T>, batch: u32, [row, col]: [u32; 2]) -> f32 {
-    let (row, col) = (row.min(args.m - 1), col.min(args.n - 1));
+pub unsafe fn residual_pair<T: Number>(args: &MatmulArgs<T>, batch: u32, [row, col]: [u32; 2]) -> [f32; 2] {
+    if row >= args.m {
+        return [0.0; 2];
+    }
+    let count = args.n.saturating_sub(col).min(2) as usize;
     let at = offset(batch, args.residual_batch, row, args.residual_pitch, col);
-    // SAFETY: row and column lie in the matrix.
+    // SAFETY: row and the first `count` columns lie in the matrix.
     unsafe {
         match args.has(OUT_F32) {
-            true => *args.residual.cast::<f32>().add(at),
-            false => (*args.residual.cast::<T>().add(at)).to_f32(),
+            true => load_some(args.residual.cast::<f32>().add(at), count),
+            false => load_some(args.residual.cast::<T>().add(at), count),
         }
     }
 }

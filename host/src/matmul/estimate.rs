@@ -5,15 +5,16 @@
 //! results at the rate that its blocks request them. A split adds the time to write and read the sums, and a launch.
 //!
 //! The constants were fitted to times on an H200. Those of `wgmma`: of all `bf16` kernels at the shapes of `cargo bench matmul
-//! -- --sweep 24`. Those of `mma.sync`: of its kernels of all types with up to 24 splits at 221 random shapes; what the model
-//! chose took 1.02 times as long as the fastest, also at the half of the shapes that another fit had not seen. Those for rows
-//! across lines and for copies come from a few H100 measurements, without a fit. The estimate ranks kernels; it does not
-//! predict a time.
+//! -- --sweep 24`; those for rows across lines and for the launch after splits, of all `bf16` kernels at 138 random shapes. At 149
+//! other shapes, what the model chose took 1.02 times as long as the fastest. Those of `mma.sync`: of its kernels of all types with
+//! up to 24 splits at 221 random shapes; what the model chose took 1.02 times as long as the fastest, also at the half of the
+//! shapes that another fit had not seen. Those for copies come from a few H100 measurements, and those that compare TF32 with and
+//! without `wgmma` from eight shapes on an H200, without a fit. The estimate ranks kernels; it does not predict a time.
 
 use ferrowarp_device::DeviceProfile;
 use matmul_kernels::operation::{THREE_PRODUCTS, TileShape, WarpgroupShape};
 
-use super::kernel_choice::{Kernel, KernelChoice, Problem};
+use super::kernel_choice::{Kernel, KernelChoice, Problem, is_transposed};
 use crate::element::Element;
 
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `mma.sync`; half of it for TF32.
@@ -24,12 +25,16 @@ const SHARED: f64 = 113.0;
 const CONVERTED: f64 = 2.75;
 /// A block of four warps that is alone on its multiprocessor takes this many times as long for a step.
 const FOUR_WARPS: f64 = 1.32;
+/// A step of TF32 takes this many times as long, compared with kernels with `wgmma`.
+const TF32: f64 = 1.5;
 /// Cycles for each result of a tile after its last term.
 const RESULT: f64 = 0.074;
 /// Cycles of the launch that adds up the splits of these tiles.
 const TILES_LAUNCH_CYCLES: f64 = 2730.0;
 /// [`MULTIPLY_ADDS`] with `wgmma`.
 const WARPGROUP_MULTIPLY_ADDS: f64 = 1610.0;
+/// Cycles that a step takes longer if threads load an operand to registers.
+const FROM_REGISTERS: f64 = 145.0;
 /// Bytes that a multiprocessor fetches per cycle, from L2 or memory, with its threads' asynchronous copies.
 const FETCHED: f64 = 46.0;
 /// The same for rows that do not start at multiples of 16 bytes.
@@ -37,7 +42,7 @@ const FETCHED_UNALIGNED: f64 = 5.9;
 /// The same with tensor copies.
 const WARPGROUP_FETCHED: f64 = 40.6;
 /// The same for rows that are not multiples of 128 bytes apart.
-const WARPGROUP_FETCHED_ACROSS_LINES: f64 = 25.0;
+const WARPGROUP_FETCHED_ACROSS_LINES: f64 = 29.0;
 /// Cycles of a launch that copies an operand.
 const ALIGN_CYCLES: f64 = 4000.0;
 /// The copy takes this many times the time of its bytes.
@@ -54,8 +59,10 @@ const WARPGROUP_REQUESTED: f64 = 19.7;
 const BLOCK_CYCLES: f64 = 2100.0;
 /// A block's cycles before its first term and after its last.
 const END_CYCLES: f64 = 1640.0;
-/// Cycles per additional launch.
+/// Cycles per launch that splits an operand of `f32`.
 const LAUNCH_CYCLES: f64 = 10_400.0;
+/// Cycles of the launch that adds up splits of `wgmma` kernels.
+const REDUCE_CYCLES: f64 = 4600.0;
 /// Bytes of sums that a multiprocessor writes and reads per cycle.
 const SUMS: f64 = 10.3;
 
@@ -90,7 +97,9 @@ impl Blocks {
         let shared = (loaded * bytes + fetched) / SHARED;
         let converted = if tile.is_three_products { loaded / 32.0 * CONVERTED } else { 0.0 };
         let rate = if is_aligned { FETCHED } else { FETCHED_UNALIGNED };
+        let is_tf32 = bytes == 4.0 && !tile.is_three_products;
         let step = multiplied.hypot(shared).hypot(converted).max(fetched / rate);
+        let step = if is_tf32 { TF32 * step } else { step };
         let fits = (profile.limits.max_dynamic_shared_bytes / tile.shared_bytes).max(1);
         Self {
             terms,
@@ -105,18 +114,20 @@ impl Blocks {
 
     /// The blocks of a kernel with `wgmma`; `blocks` of them run for each multiprocessor.
     fn of_warpgroups(tile: &WarpgroupShape, products: f64, bytes: f64, has_lines: bool, blocks: f64) -> Self {
-        let [rows, cols, terms] = [WarpgroupShape::ROWS, tile.cols, tile.terms].map(f64::from);
+        let [rows, cols, terms] = [tile.rows, tile.cols, tile.terms].map(f64::from);
         let rate = if has_lines { WARPGROUP_FETCHED } else { WARPGROUP_FETCHED_ACROSS_LINES };
         let rate = rate * if products == 1.0 { (1.0 / blocks).clamp(1.0, FETCHED_ALONE) } else { 1.0 };
+        let is_in_registers = bytes == 4.0 && !(tile.a_along_k && tile.b_along_k);
+        let loads = if is_in_registers { FROM_REGISTERS } else { 0.0 };
         let speed = WARPGROUP_MULTIPLY_ADDS * 2.0 / bytes / products;
         Self {
             terms,
-            step: (rows * cols * terms / speed).max((rows + cols) * terms * bytes / rate),
+            step: loads + (rows * cols * terms / speed).max((rows + cols) * terms * bytes / rate),
             alone: 1.0,
             ends: END_CYCLES,
             resident: 1.0,
             requested: [WARPGROUP_REQUESTED, 1.0],
-            launch: LAUNCH_CYCLES,
+            launch: REDUCE_CYCLES,
         }
     }
 }
@@ -135,27 +146,34 @@ impl<T: Element> KernelChoice<T> {
             (m / f64::from(rows)).ceil() * (n / f64::from(cols)).ceil() * batch * splits / multiprocessors
         };
         // Separate launches read and write the operands.
-        let of_copies =
-            2.0 * ALIGN_CYCLES + ALIGN_BYTES * 2.0 * bytes * operands / (FROM_MEMORY * multiprocessors);
-        let copies = |aligns: bool| if aligns { of_copies } else { 0.0 };
+        let copies = |launches: f64, elements: f64| {
+            launches * ALIGN_CYCLES + ALIGN_BYTES * 2.0 * bytes * elements / (FROM_MEMORY * multiprocessors)
+        };
+        let aligned = |aligns: bool| if aligns { copies(2.0, operands) } else { 0.0 };
         let (before, blocks, of_kernel) = match self.kernel {
             // The model does not choose these.
-            Kernel::Serial(_) | Kernel::FewRows(_) => return f64::INFINITY,
+            Kernel::Serial(_) | Kernel::FewRows { .. } => return f64::INFINITY,
             Kernel::Tiles { kernel, aligns } => {
                 let (is_aligned, most) = (problem.is_aligned || aligns, kernel.meta.min_blocks.into());
                 let of_tiles = Blocks::of_tiles(&kernel.facts, most, profile, bytes, is_aligned);
-                (copies(aligns), count(kernel.rows, kernel.cols), of_tiles)
+                (aligned(aligns), count(kernel.rows, kernel.cols), of_tiles)
             }
-            Kernel::Warpgroups { kernel, aligns } => {
+            Kernel::Warpgroups { kernel, aligns, .. } => {
                 let (blocks, has_lines) =
-                    (count(WarpgroupShape::ROWS, kernel.cols), problem.has_whole_lines || aligns);
+                    (count(kernel.rows, kernel.cols), problem.has_whole_lines || aligns);
                 let of_warpgroups = Blocks::of_warpgroups(kernel, 1.0, bytes, has_lines, blocks);
-                (copies(aligns), blocks, of_warpgroups)
+                let along_k = [!problem.a_is_transposed, problem.b_is_transposed];
+                let transposed = is_transposed(along_k, [kernel.a_along_k, kernel.b_along_k]);
+                let transposed = transposed.unwrap_or_default().map(|it| if it { 1.0 } else { 0.0 });
+                let elements = (transposed[0] * m + transposed[1] * n) * k * batch;
+                let before =
+                    if aligns { aligned(true) } else { copies(transposed[0] + transposed[1], elements) };
+                (before, blocks, of_warpgroups)
             }
             Kernel::ThreeProducts => {
                 // A separate launch reads each operand and writes twice as much.
                 let before = 2.0 * LAUNCH_CYCLES + 12.0 * operands / (FROM_MEMORY * multiprocessors);
-                let blocks = count(WarpgroupShape::ROWS, THREE_PRODUCTS.cols);
+                let blocks = count(THREE_PRODUCTS.rows, THREE_PRODUCTS.cols);
                 (before, blocks, Blocks::of_warpgroups(THREE_PRODUCTS, 3.0, bytes, true, blocks))
             }
         };

@@ -5,12 +5,15 @@
 //! the layout, with every number of splits that leaves each split at least [`LEAST_TERMS`] terms.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
 use ferrowarp_device::DeviceProfile;
 use ferrowarp_device::error::Error;
 use matmul_kernels::args::MatmulArgs;
-use matmul_kernels::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
+use matmul_kernels::operation::{
+    ALIGN, FOLD, FewRowsShape, SPLIT, THREE_PRODUCTS, TRANSPOSE, TileShape, WarpgroupShape,
+};
 
 use super::types::{NAME, Precision};
 use crate::element::Element;
@@ -24,6 +27,8 @@ const LEAST_TERMS_IN_CLUSTER: u32 = 128;
 const MOST_SPLITS: u32 = 32;
 /// The most rows for which the model does not choose: with and without tensor cores.
 const FEW_ROWS: [u32; 2] = [64, 16];
+/// The fewest elements of B whose rows are folded, which takes another launch.
+const LEAST_FOLDED: u64 = 1 << 20;
 /// Blocks per multiprocessor if a cluster splits k: for tiles of up to 32 rows, and of more. Two would fit, but then the
 /// last clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
 const FEW_ROWS_BLOCKS: [f64; 2] = [1.7, 1.1];
@@ -54,6 +59,8 @@ pub struct Problem {
     pub precision: Precision,
     /// Whether every row of the stored operands starts at a multiple of 16 bytes.
     pub is_aligned: bool,
+    /// Whether every stored matrix of the second operand starts at a multiple of 16 bytes, and eight of its rows fit a tensor map.
+    pub b_folds: bool,
     /// Whether the rows are multiples of 128 bytes (the lines of L2) apart.
     pub has_whole_lines: bool,
 }
@@ -71,6 +78,7 @@ impl Problem {
             b_is_transposed: false,
             precision,
             is_aligned: true,
+            b_folds: true,
             has_whole_lines: true,
         }
     }
@@ -102,11 +110,17 @@ pub(super) enum Kernel<T: 'static> {
         /// Whether operands are copied to aligned rows first.
         aligns: bool,
     },
-    FewRows(&'static KernelOf<MatmulArgs<T>, FewRowsShape>),
+    FewRows {
+        kernel: &'static KernelOf<MatmulArgs<T>, FewRowsShape>,
+        /// Whether groups of rows of B are folded to aligned rows, after a copy of A.
+        folds: bool,
+    },
     Warpgroups {
         kernel: &'static KernelOf<MatmulArgs<T>, WarpgroupShape>,
         /// Whether operands are copied to aligned rows first.
         aligns: bool,
+        /// Whether operands that the kernel needs as their transposes are copied first.
+        transposes: bool,
     },
     /// Only for `f32`.
     ThreeProducts,
@@ -116,9 +130,21 @@ impl<T> Kernel<T> {
     /// The tile shape of a kernel for few rows, in which the blocks of a cluster split k.
     fn few_rows(&self) -> Option<&'static FewRowsShape> {
         match self {
-            Kernel::FewRows(kernel) => Some(kernel),
+            Kernel::FewRows { kernel, .. } => Some(kernel),
             _ => None,
         }
+    }
+
+    /// Whether rows of B are folded.
+    fn folds(&self) -> bool {
+        matches!(self, Kernel::FewRows { folds: true, .. })
+    }
+
+    /// The possible numbers of splits of a kernel for few rows: with folded rows, one for each row of a group.
+    fn splits_in_cluster(&self, problem: &Problem) -> RangeInclusive<u32> {
+        let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
+        let group = 16 / size_of::<T>() as u32;
+        if self.folds() { group..=group } else { 1..=most }
     }
 }
 
@@ -153,7 +179,8 @@ impl<T: Element> KernelChoice<T> {
     /// The kernel for few rows with the fewest tiles, and then the fewest rows per tile.
     fn of_few_rows(profile: &DeviceProfile, problem: &Problem) -> Option<Self> {
         let is_three = size_of::<T>() == 4 && problem.precision == Precision::F32;
-        if problem.m > FEW_ROWS[usize::from(is_three)] {
+        let of_b = u64::from(problem.n) * u64::from(problem.k) * u64::from(problem.batch);
+        if problem.m > FEW_ROWS[usize::from(is_three)] || !problem.is_aligned && of_b < LEAST_FOLDED {
             return None;
         }
         let kernels = of_tensor_cores::<T>(profile, problem);
@@ -163,17 +190,17 @@ impl<T: Element> KernelChoice<T> {
         let tiles = problem.m.div_ceil(tile.rows) * problem.n.div_ceil(FewRowsShape::COLS);
         let blocks = FEW_ROWS_BLOCKS[usize::from(tile.rows > 32)] * profile.multiprocessors as f64;
         let splits = (blocks / f64::from(tiles.saturating_mul(problem.batch).max(1))).floor() as u32;
-        let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
-        Some(Self { kernel, splits: splits.clamp(1, most) })
+        let possible = kernel.splits_in_cluster(problem);
+        Some(Self { kernel, splits: splits.clamp(*possible.start(), *possible.end()) })
     }
 
     /// Returns every kernel of the device that can do it, with every number of splits and its estimate in cycles, the
     /// smallest first. Kernels for few rows come last, with an infinite estimate.
     #[doc(hidden)]
     pub fn ranked(profile: &DeviceProfile, problem: &Problem) -> Vec<(Self, f64)> {
-        let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
         let few_rows = of_tensor_cores::<T>(profile, problem).filter(|kernel| kernel.few_rows().is_some());
-        let few_rows = few_rows.flat_map(|kernel| (1..=most).map(move |splits| Self { kernel, splits }));
+        let few_rows = few_rows
+            .flat_map(|kernel| kernel.splits_in_cluster(problem).map(move |splits| Self { kernel, splits }));
         let choices = Self::with_splits(profile, problem).chain(few_rows);
         let mut ranked: Vec<_> = choices.map(|choice| (choice, choice.estimate(profile, problem))).collect();
         ranked.sort_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -187,22 +214,27 @@ impl<T: Element> KernelChoice<T> {
         let all = of_tensor_cores::<T>(profile, problem).flat_map(|kernel| {
             let (terms, is_small) = match kernel {
                 Kernel::Tiles { kernel, .. } => (kernel.terms, kernel.rows == 64 && kernel.cols == 64),
-                Kernel::FewRows(kernel) => (kernel.terms, kernel.rows == 32),
+                Kernel::FewRows { kernel, .. } => (kernel.terms, kernel.rows == 32),
                 Kernel::Warpgroups { kernel, .. } => (kernel.terms, false),
                 Kernel::ThreeProducts => (THREE_PRODUCTS.terms, false),
                 Kernel::Serial(_) => (1, false),
             };
             // Empty splits are covered with the small kernels only.
-            let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
+            let is_split =
+                move |splits: &u32| *splits == 1 || kernel.folds() || terms < problem.k || is_small;
             // Splits of kernels with copies run the same code. Copies that are not needed are tried with one tile only.
             let (is_plain, is_wanted) = match kernel {
                 Kernel::Tiles { aligns, .. } => (!aligns, true),
-                Kernel::Warpgroups { kernel, aligns } => {
-                    (!aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
+                Kernel::Warpgroups { kernel, aligns, transposes } => {
+                    let is_smallest = kernel.rows.min(kernel.cols) == 64;
+                    let is_needed = !transposes && (!aligns || !problem.is_aligned);
+                    (!aligns && !transposes, is_needed || is_smallest)
                 }
                 _ => (true, true),
             };
-            let splits = [1, 3].into_iter().filter(is_split);
+            let group = 16 / size_of::<T>() as u32;
+            let splits = if kernel.folds() { [Some(group), None] } else { [Some(1), Some(3)] };
+            let splits = splits.into_iter().flatten().filter(is_split);
             let splits = splits.filter(move |splits| is_wanted && (*splits == 1 || is_plain));
             splits.map(move |splits| Self { kernel, splits })
         });
@@ -218,16 +250,19 @@ impl<T: Element> KernelChoice<T> {
     /// The kernels that are launched, in order.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> {
         let align = ALIGN[usize::from(size_of::<T>() == 4)].meta;
-        let (first, then) = match self.kernel {
-            Kernel::Serial(kernel) => (kernel.meta, None),
-            Kernel::Tiles { kernel, aligns: false } => (kernel.meta, None),
-            Kernel::Tiles { kernel, aligns: true } => (align, Some(kernel.meta)),
-            Kernel::FewRows(kernel) => (kernel.meta, None),
-            Kernel::Warpgroups { kernel, aligns: false, .. } => (kernel.meta, None),
-            Kernel::Warpgroups { kernel, aligns: true, .. } => (align, Some(kernel.meta)),
-            Kernel::ThreeProducts => (SPLIT.meta, Some(THREE_PRODUCTS.meta)),
+        let (copies, kernel) = match self.kernel {
+            Kernel::Serial(kernel) => ([None; 2], kernel.meta),
+            Kernel::Tiles { kernel, aligns } => ([aligns.then_some(align), None], kernel.meta),
+            Kernel::FewRows { kernel, folds } => {
+                ([folds.then_some(FOLD[usize::from(size_of::<T>() == 4)].meta), None], kernel.meta)
+            }
+            Kernel::Warpgroups { kernel, aligns, transposes } => {
+                ([aligns.then_some(align), transposes.then_some(TRANSPOSE.meta)], kernel.meta)
+            }
+            Kernel::ThreeProducts => ([Some(SPLIT.meta), None], THREE_PRODUCTS.meta),
         };
-        [first].into_iter().chain(then).chain(self.needs_sums().then_some(T::REDUCE.meta))
+        let reduce = self.needs_sums().then_some(T::REDUCE.meta);
+        copies.into_iter().flatten().chain([kernel]).chain(reduce)
     }
 
     /// Whether a second launch adds up the sums of the splits.
@@ -261,24 +296,31 @@ fn of_tensor_cores<T: Element>(
     let &Problem { m, n, k, batch, is_aligned, has_whole_lines, .. } = problem;
     let (fits_few, can_copy) = (fits_too.clone(), u64::from(m.max(n)) * u64::from(k) < 1 << 31);
     let few_rows = if is_three { T::FEW_ROWS_F32 } else { T::FEW_ROWS };
+    let can_fold = problem.b_folds && k.is_multiple_of(16 / size_of::<T>() as u32);
     let few_rows = few_rows.iter().filter(move |kernel| {
         [true, kernel.b_along_k] == along_k
-            && is_aligned
+            && (is_aligned || can_fold && !kernel.b_along_k)
             && k > 0
             && fits_few(kernel.meta, kernel.shared_bytes)
     });
+    let few_rows = few_rows.map(move |kernel| Kernel::FewRows { kernel, folds: !is_aligned });
     let warpgroups = T::WARPGROUPS.iter().filter(move |kernel| {
-        [kernel.a_along_k, kernel.b_along_k] == along_k
-            && (is_aligned || can_copy)
+        (is_aligned || can_copy)
             && !is_three
             && k > 0
             && kernel.units([m, n], MOST_SPLITS, batch) < 1 << 31
             && fits_too(kernel.meta, kernel.shared_bytes)
     });
+    let can_transpose = is_f32 && m.max(n) < 1 << 20;
     let warpgroups = warpgroups.flat_map(move |kernel| {
+        let wants_along_k = [kernel.a_along_k, kernel.b_along_k];
+        let transposes = wants_along_k != along_k;
+        let fits = !transposes || can_transpose && is_transposed(along_k, wants_along_k).is_some();
         let aligns = [(is_aligned, false), (can_copy && !(is_aligned && has_whole_lines), true)];
-        let aligns = aligns.into_iter().filter_map(|(is_possible, aligns)| is_possible.then_some(aligns));
-        aligns.map(move |aligns| Kernel::Warpgroups { kernel, aligns })
+        let aligns = aligns
+            .into_iter()
+            .filter_map(move |(is_possible, aligns)| (fits && is_possible).then_some(aligns));
+        aligns.map(move |aligns| Kernel::Warpgroups { kernel, aligns, transposes })
     });
     let has_three = is_three
         && k > 0
@@ -296,7 +338,14 @@ fn of_tensor_cores<T: Element>(
         let aligns = aligns.into_iter().filter_map(|(is_possible, aligns)| is_possible.then_some(aligns));
         aligns.map(move |aligns| Kernel::Tiles { kernel, aligns })
     });
-    tiles.chain(few_rows.map(Kernel::FewRows)).chain(warpgroups).chain(three)
+    tiles.chain(few_rows).chain(warpgroups).chain(three)
+}
+
+/// Whether each operand is transposed so that its terms are neighbours where the kernel wants that; the copies do not do the
+/// opposite.
+pub(super) fn is_transposed(along_k: [bool; 2], wanted: [bool; 2]) -> Option<[bool; 2]> {
+    let can = (0..2).all(|i| wanted[i] || !along_k[i]);
+    can.then(|| [0, 1].map(|i| wanted[i] && !along_k[i]))
 }
 
 impl<T: Element> fmt::Display for KernelChoice<T> {
@@ -308,66 +357,4 @@ impl<T: Element> fmt::Display for KernelChoice<T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use cuda_std::half::bf16;
-    use cuda_std::launch::Limits;
-
-    use super::*;
-
-    fn profile(capability: u32) -> DeviceProfile {
-        let limits = Limits { capability, runs_cpu_only: false, ..Limits::default() };
-        DeviceProfile { limits, multiprocessors: 132, is_cpu: false }
-    }
-
-    fn chosen(m: u32, n: u32, k: u32) -> String {
-        let problem = Problem { b_is_transposed: true, ..Problem::new(m, n, k) };
-        KernelChoice::<bf16>::new(&profile(80), &problem).unwrap().to_string()
-    }
-
-    #[test]
-    fn shapes_get_tiles_that_fit_them() {
-        assert_eq!(chosen(8192, 8192, 8192), "matmul_bf16_kk_256x128");
-        let few_rows = chosen(16, 4096, 4096);
-        assert!(few_rows.contains("_16x64") || few_rows.contains("_32x64"), "{few_rows}");
-        assert!(chosen(64, 64, 16384).contains("splits of k"), "{}", chosen(64, 64, 16384));
-    }
-
-    #[test]
-    fn hopper_gets_warpgroups_where_rows_are_aligned() {
-        let choice =
-            |problem: &Problem| KernelChoice::<bf16>::new(&profile(90), problem).unwrap().to_string();
-        let problem = Problem { b_is_transposed: true, ..Problem::new(8192, 8192, 8192) };
-        assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w");
-        let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w";
-        assert_eq!(choice(&Problem { is_aligned: false, has_whole_lines: false, ..problem }), unaligned);
-        assert_eq!(choice(&Problem { m: 8, ..problem }), "matmul_bf16_kk_16x128w (3 splits of k)");
-    }
-
-    #[test]
-    fn rows_across_lines_get_a_copy() {
-        let problem =
-            Problem { b_is_transposed: true, has_whole_lines: false, ..Problem::new(4104, 4104, 4104) };
-        let choice = KernelChoice::<bf16>::new(&profile(90), &problem).unwrap().to_string();
-        assert!(choice.contains("align"), "{choice}");
-    }
-
-    #[test]
-    fn precision_and_layout_select_the_kernel() {
-        let problem = Problem { a_is_transposed: true, ..Problem::new(4096, 4096, 4096) };
-        let name = |problem: &Problem| KernelChoice::<f32>::new(&profile(80), problem).unwrap().to_string();
-        assert_eq!(name(&problem), "matmul_f32x3_mn_128x64");
-        let on_hopper = KernelChoice::<f32>::new(&profile(90), &problem).unwrap().to_string();
-        assert_eq!(on_hopper, "matmul_split_f32 + matmul_f32x3_128x128w");
-        let problem = Problem { precision: Precision::Tf32, ..problem };
-        assert_eq!(name(&problem), "matmul_f32_mn_128x256");
-        let problem = Problem { a_is_transposed: false, b_is_transposed: true, ..problem };
-        let on_hopper = KernelChoice::<f32>::new(&profile(90), &problem).unwrap().to_string();
-        assert_eq!(on_hopper, "matmul_f32_kk_128x256w");
-    }
-
-    #[test]
-    fn a_gpu_without_tensor_cores_is_refused() {
-        let error = KernelChoice::<f32>::new(&profile(75), &Problem::new(8, 8, 8)).unwrap_err().to_string();
-        assert!(error.contains("compute capability 7.5") && error.contains("8.0 or later"), "{error}");
-    }
-}
+mod tests;

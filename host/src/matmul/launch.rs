@@ -8,9 +8,10 @@ use matmul_kernels::args::{
 };
 use matmul_kernels::operation::{reduce_config, serial_config};
 
+use super::align::{self, Copies};
 use super::kernel_choice::{Kernel, KernelChoice};
 use super::maps::with_maps;
-use super::{align, three_products};
+use super::three_products;
 use crate::element::Element;
 
 /// The most blocks along y or z of a grid.
@@ -41,17 +42,24 @@ pub(super) unsafe fn launch_some<T: Element>(
             Kernel::Serial(kernel) => kernel.launch(queue, serial_config(shape, batch), parts)?,
             Kernel::Tiles { kernel, aligns } => {
                 // The copies must be there until the kernel is queued.
-                let (parts, _copies) = aligned(queue, parts, aligns)?;
+                let (parts, _copies) = copied(queue, parts, Copies { aligns, along_k: [false; 2] })?;
                 kernel.launch(queue, kernel.config(shape, splits, batch), parts)?;
             }
-            Kernel::FewRows(kernel) => {
+            Kernel::FewRows { kernel, folds } => {
                 let parts = MatmulLaunch { flags: parts.flags & !OUT_TENSOR, ..parts };
+                let (parts, _copy) = match folds {
+                    true => {
+                        align::fold(queue, parts, kernel.terms).map(|(parts, copy)| (parts, Some(copy)))?
+                    }
+                    false => (parts, None),
+                };
                 let terms = (kernel.terms, kernel.has_tensor_cores);
                 let parts = with_maps(device, terms, kernel.box_rows(), parts)?;
-                kernel.launch(queue, kernel.config(shape, splits, batch), parts)?;
+                kernel.launch(queue, kernel.config(shape, splits, folds, batch), parts)?;
             }
-            Kernel::Warpgroups { kernel, aligns } => {
-                let (parts, _copies) = aligned(queue, parts, aligns)?;
+            Kernel::Warpgroups { kernel, aligns, transposes } => {
+                let along_k = [kernel.a_along_k, kernel.b_along_k].map(|along_k| along_k && transposes);
+                let (parts, _copies) = copied(queue, parts, Copies { aligns, along_k })?;
                 let units = kernel.units(shape, splits, batch);
                 let config = kernel.config(units, device.multiprocessors());
                 let parts = with_maps(device, (kernel.terms, true), kernel.box_rows(), parts)?;
@@ -67,20 +75,20 @@ pub(super) unsafe fn launch_some<T: Element>(
     Ok(())
 }
 
-/// Copies the operands to aligned rows if `aligns`. Returns the arguments with the copies, and their memory.
+/// Copies operands first. Returns the arguments with the copies, and their memory.
 ///
 /// # Safety
 /// Same as for [`align::launch`].
-unsafe fn aligned<T: Element>(
+unsafe fn copied<T: Element>(
     queue: &impl Queue,
     args: MatmulLaunch<T>,
-    aligns: bool,
+    copies: Copies,
 ) -> Result<(MatmulLaunch<T>, Option<Buffer<u8>>), Error> {
-    if !aligns {
+    if !copies.aligns && copies.along_k == [false; 2] {
         return Ok((args, None));
     }
     // SAFETY: the caller's contract.
-    let (args, copies) = unsafe { align::launch(queue, args)? };
+    let (args, copies) = unsafe { align::launch(queue, args, copies)? };
     Ok((args, Some(copies)))
 }
 

@@ -2,11 +2,12 @@
 
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
+use ferrowarp_device::device::Device;
+use ferrowarp_device::error::Error;
 use matmul_kernels::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch, OUT_TENSOR};
 use matmul_kernels::operation::WarpgroupShape;
 
-use ferrowarp_device::device::Device;
-use ferrowarp_device::error::Error;
+use super::align::group;
 
 /// A stored matrix, or a batch of matrices.
 struct Stored {
@@ -56,8 +57,15 @@ pub(super) fn with_maps<T: TensorElement>(
         Stored { rows, cols, pitch, batch, batch_pitch, is_tf32 }
     };
     let has = |flag| args.flags & flag != 0;
-    let a = of([args.m, args.k], has(A_TRANSPOSED), args.a_pitch, args.a_batch);
-    let b = of([args.k, args.n], has(B_TRANSPOSED), args.b_pitch, args.b_batch);
+    let mut a = of([args.m, args.k], has(A_TRANSPOSED), args.a_pitch, args.a_batch);
+    let mut b = of([args.k, args.n], has(B_TRANSPOSED), args.b_pitch, args.b_batch);
+    if args.folded > 0 {
+        let group = group::<T>();
+        a.cols = args.folded * group;
+        b.rows = args.k / group;
+        b.cols += (group - 1) * args.b_pitch as u32;
+        b.pitch *= u64::from(group);
+    }
     let out_map = if has(OUT_TENSOR) {
         let out = of([args.m, args.n], false, args.out_pitch, args.out_batch);
         out.map::<T>(device, args.out.cast(), [terms, WarpgroupShape::OUT_BOX_ROWS])?

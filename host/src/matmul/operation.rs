@@ -163,6 +163,9 @@ impl<'a, T: ElementAs<O>, O: Element> Matmul<'a, T, O> {
             b_is_transposed: has(B_TRANSPOSED),
             precision: self.precision,
             is_aligned: has(A_ALIGNED) && has(B_ALIGNED),
+            b_folds: args.b.pointer.addr().is_multiple_of(16)
+                && is_multiple_of::<T>(args.b_batch, 16)
+                && args.b_pitch.saturating_mul(8) < MOST as u64,
             has_whole_lines: [args.a_pitch, args.b_pitch]
                 .iter()
                 .all(|&pitch| is_multiple_of::<T>(pitch, 128)),
@@ -239,6 +242,7 @@ impl<'a, T: ElementAs<O>, O: Element> Matmul<'a, T, O> {
             n,
             k,
             batch: 1,
+            folded: 0,
             splits: 1,
             alpha: self.scale,
             flags,

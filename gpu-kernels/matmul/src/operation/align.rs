@@ -3,6 +3,7 @@
 //! The copies have rows at multiples of 128 bytes. A multiplication of large matrices reads each row many times, so it gains
 //! far more than the copy costs.
 //@ ptx(matmul_align_16, compute_80+): ld.global.nc.v4 >= 1, st.global.v4 >= 1, .local == 0
+//@ ptx(matmul_fold_16, compute_90+): st.global.v4 == 1, .local == 0
 
 use cuda_std::mem::{load_global_nc, store_global, u32x4};
 use cuda_std::{KernelArgs, kernel, thread};
@@ -66,6 +67,56 @@ pub unsafe fn matmul_align<const BYTES: u32>(args: AlignArgs) {
         let to = out.wrapping_add((u64::from(row) * args.out_pitch + u64::from(col * BYTES)) as usize);
         // SAFETY: a row of the copy has whole chunks, and no other thread writes this one.
         unsafe { store_global(to.cast(), u32x4::new(x, y, z, w)) };
+        i += thread::grid_dim_x() * THREADS;
+    }
+}
+
+/// Copies rows of A for a map of B that has a group of rows as one row: as many rows as 16 bytes have elements. Such rows start at
+/// multiples of 16 bytes even if those of B do not. A stage then has equal rows of all groups, so the copy starts with the first
+/// term of each group, then the second. Each part has `args.out_pitch` divided by the rows of a group, filled with zeros.
+///
+/// Launched like [`matmul_align`](fn@matmul_align).
+///
+/// # Safety
+/// Same as for `matmul_align`. The rows of the copies have whole parts of whole chunks, and those of `inp` whole groups.
+#[kernel(
+    max_threads = 256,
+    min_arch = 90,
+    args,
+    instances(
+        matmul_fold_16 = <2>;
+        matmul_fold_32 = <4>;
+    ),
+)]
+pub unsafe fn matmul_fold<const BYTES: u32>(args: AlignArgs) {
+    const { assert!(BYTES == 2 || BYTES == 4, "elements of 2 or 4 bytes") };
+    let batch = u64::from(thread::block_idx_z());
+    let inp = args.inp.wrapping_add((batch * args.inp_batch) as usize);
+    let out = args.out.wrapping_add((batch * u64::from(args.rows) * args.out_pitch) as usize);
+    let group = const { 16 / BYTES };
+    let chunks = args.out_pitch as u32 / 16;
+    let each = chunks / group;
+    // SAFETY: a row has chunks of each part. It keeps a panic out of the kernel.
+    unsafe { core::hint::assert_unchecked(chunks != 0 && each != 0) };
+    let mut i = thread::block_idx_x() * THREADS + thread::thread_idx_x();
+    while i < args.rows * chunks {
+        let (row, chunk) = (i / chunks, i % chunks);
+        let (term, first) = (chunk / each, chunk % each * group);
+        let from = inp.wrapping_add((u64::from(row) * args.inp_pitch) as usize);
+        let bits = |i: u32| {
+            let col = (first + i) * group + term;
+            if i >= group || col >= args.cols {
+                return 0;
+            }
+            let from = from.wrapping_add((col * BYTES) as usize);
+            // SAFETY: the row has the element.
+            unsafe { if BYTES == 2 { u32::from(*from.cast::<u16>()) } else { *from.cast::<u32>() } }
+        };
+        let words =
+            [0, 1, 2, 3].map(|i| if BYTES == 4 { bits(i) } else { bits(2 * i) | bits(2 * i + 1) << 16 });
+        let to = out.wrapping_add((u64::from(row) * args.out_pitch + u64::from(chunk * 16)) as usize);
+        // SAFETY: a row of the copy has whole chunks, and no other thread writes this one.
+        unsafe { store_global(to.cast(), u32x4::from(words)) };
         i += thread::grid_dim_x() * THREADS;
     }
 }

@@ -13,7 +13,7 @@
 
 use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::f32x4;
+use cuda_std::mem::{f32x4, load_shared};
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
 use cuda_std::{cluster, kernel, tensor, thread};
@@ -22,7 +22,7 @@ use super::super::args::MatmulArgs;
 use super::super::epilogue::Columns;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::FewRowsShape;
-use super::warpgroup_operand::WarpgroupOperand;
+use super::warpgroup_operand::{WarpgroupOperand, is_in_registers};
 use super::warpgroup_work::{PANEL_ROW, ROWS, copy, terms};
 use common_kernels::element::Output;
 use common_kernels::ring::{Ring, WARPGROUP};
@@ -42,7 +42,9 @@ pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usi
 }
 
 /// Multiplies the arguments' matrices, through the maps of A and B. A map has the rows of the stored matrix, and the batch
-/// as its third dimension. `facts` states its boxes.
+/// as its third dimension. `facts` states its boxes. With `args.folded`, A is the copy by
+/// [`matmul_fold`](fn@super::align::matmul_fold), a row of the map of B has a group of rows, and each block takes one of them from
+/// all groups: there is a split for each row of a group.
 ///
 /// Launched with one cluster of `args.splits` blocks, at most 8, per tile along x, and per matrix of the batch along z.
 ///
@@ -67,8 +69,11 @@ pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usi
         }
         T = f32, BYTES = 4 {
             matmul_f32_kk_16x128w = <1, 16, 6>;
+            matmul_f32_kn_16x128w = <0, 16, 6>;
             matmul_f32_kk_32x128w = <1, 32, 5>;
+            matmul_f32_kn_32x128w = <0, 32, 5>;
             matmul_f32_kk_64x128w = <1, 64, 4>;
+            matmul_f32_kn_64x128w = <0, 64, 4>;
         }
     ),
 )]
@@ -99,7 +104,6 @@ pub unsafe fn matmul_few_rows<
             let (mut before, mut k) = (0, part.terms[0]);
             while k < part.terms[1] {
                 ring.wait_full();
-                wgmma::fence();
                 T::multiply::<B_K, 1, A_ROWS, REGISTERS>(
                     &mut pending,
                     true,
@@ -108,11 +112,16 @@ pub unsafe fn matmul_few_rows<
                     consumer,
                 );
                 wgmma::commit();
-                wgmma::wait::<1>();
-                if k > part.terms[0] {
-                    ring.release_stage(before);
+                if const { is_in_registers(BYTES, 1, B_K) } {
+                    wgmma::wait::<0>();
+                    ring.release();
+                } else {
+                    wgmma::wait::<1>();
+                    if k > part.terms[0] {
+                        ring.release_stage(before);
+                    }
+                    before = ring.stage();
                 }
-                before = ring.stage();
                 ring.advance();
                 k += const { terms(BYTES) as u32 };
             }
@@ -120,10 +129,24 @@ pub unsafe fn matmul_few_rows<
         }
         thread::sync_threads_aligned();
         if consumer < 2 {
-            sums.for_each(|r, c, sum| *part.sum(0, c, 64 * consumer as usize + r) = sum);
+            sums.for_each(|r, c, sum| {
+                *part.sum(0, c, (64 * consumer + T::row::<B_K, 1>(r as u32)) as usize) = sum;
+            });
         }
         part.add_up::<T>(&args, 1);
     }
+}
+
+/// Rows of B in a group: as many as 16 bytes have elements.
+pub(super) const fn group<T>() -> u32 {
+    16 / size_of::<T>() as u32
+}
+
+/// Returns the number of columns before the first one of the tile in what a block copies of folded rows: copies start at
+/// multiples of 16 bytes.
+#[inline(always)]
+fn shift<T>(args: &MatmulArgs<T>, block: u32) -> u32 {
+    block * args.b_pitch as u32 % const { group::<T>() }
 }
 
 /// A block's part of a tile: some of its terms, and their stages.
@@ -134,7 +157,12 @@ pub(super) struct Part<const STAGES: usize> {
     /// The first term, and the end.
     pub terms: [u32; 2],
     a_rows: usize,
+    /// Columns of a tile.
+    cols: u32,
+    /// The first row and column.
     at: [u32; 2],
+    /// Where B starts in its map.
+    of_b: [u32; 2],
     batch: u32,
     rank: u32,
     splits: u32,
@@ -155,13 +183,20 @@ impl<const STAGES: usize> Part<STAGES> {
         let down = args.m.div_ceil(a_rows as u32);
         // SAFETY: there is a tile, so there are rows. It keeps a panic out of the kernel.
         unsafe { core::hint::assert_unchecked(down != 0) };
-        let at = [tile % down * a_rows as u32, tile / down * ROWS as u32];
-        let each = args.k.div_ceil(depth).div_ceil(splits) * depth;
-        let first = (rank * each).min(args.k);
+        let is_folded = args.folded > 0;
+        let cols = if is_folded { ROWS as u32 - group::<T>() } else { ROWS as u32 };
+        let at = [tile % down * a_rows as u32, tile / down * cols];
+        let each = if is_folded { args.folded } else { args.k.div_ceil(depth).div_ceil(splits) * depth };
+        let k = if is_folded { args.folded * splits } else { args.k };
+        let first = (rank * each).min(k);
+        let of_b = match is_folded {
+            true => [at[1] + rank * args.b_pitch as u32 - shift(args, rank), 0],
+            false => [at[1], first],
+        };
         // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and 8 warps read its stages.
         let ring = unsafe { Ring::init_only(barriers, 8) };
-        let terms = [first, args.k.min(first + each)];
-        Self { shared, ring, terms, a_rows, at, batch, rank, splits }
+        let terms = [first, k.min(first + each)];
+        Self { shared, ring, terms, a_rows, cols, at, of_b, batch, rank, splits }
     }
 
     /// Returns the columns of B in a stage.
@@ -190,18 +225,19 @@ impl<const STAGES: usize> Part<STAGES> {
         let batch_a = if args.a_batch == 0 { 0 } else { self.batch as i32 };
         let batch_b = if args.b_batch == 0 { 0 } else { self.batch as i32 };
         let bytes = ((ROWS + self.a_rows) * PANEL_ROW) as u32;
-        let [row, col] = self.at;
+        let (row, [col, mut k_of_b]) = (self.at[0], self.of_b);
         let mut ring = self.ring;
         let mut k = self.terms[0];
         while k < self.terms[1] {
             let full = ring.fill(bytes);
             // SAFETY: the stage is empty, and expects the bytes of both operands.
             unsafe {
-                copy::<T, B_K>(self.b(ring.stage()), &args.b_map, [col, k], batch_b, ROWS as u32, full);
+                copy::<T, B_K>(self.b(ring.stage()), &args.b_map, [col, k_of_b], batch_b, ROWS as u32, full);
                 copy::<T, 1>(self.a(ring.stage()), &args.a_map, [row, k], batch_a, 0, full);
             }
             ring.advance();
             k += const { terms(size_of::<T>()) as u32 };
+            k_of_b += const { terms(size_of::<T>()) as u32 };
         }
     }
 
@@ -230,19 +266,30 @@ impl<const STAGES: usize> Part<STAGES> {
             let share = (rows * ROWS / 4).div_ceil(self.splits as usize);
             let mut i = share * self.rank as usize + thread::thread_idx_x() as usize;
             let end = (share * (self.rank as usize + 1)).min(rows * ROWS / 4);
-            while i < end {
-                let (r, c) = (i / (ROWS / 4), i % (ROWS / 4) * 4);
+            // A thread's columns are the same in all its rows.
+            const { assert!((THREADS as usize).is_multiple_of(ROWS / 4)) };
+            let c = i % (ROWS / 4) * 4;
+            let columns = Columns::new(args, self.batch, col + c as u32);
+            while i < end && c < self.cols as usize {
+                let r = i / (ROWS / 4);
                 let mut total = [0.0f32; 4];
                 for block in 0..self.splits {
+                    let c = if args.folded > 0 { c + shift(args, block) as usize } else { c };
                     for which in 0..count {
-                        let four: f32x4 = *cluster::map_shared(self.sum(which, r, c).cast(), block);
-                        let four = four.to_array();
+                        let sum = self.sum(which, r, c);
+                        let four = if self.splits == 1 {
+                            load_shared::<f32x4>(sum.cast()).to_array()
+                        } else if args.folded > 0 {
+                            [0, 1, 2, 3].map(|j| *cluster::map_shared(sum.add(j), block))
+                        } else {
+                            (*cluster::map_shared(sum.cast::<f32x4>(), block)).to_array()
+                        };
                         for j in 0..4 {
                             total[j] += four[j];
                         }
                     }
                 }
-                Columns::new(args, self.batch, col + c as u32).store(row + r as u32, total);
+                columns.store(row + r as u32, total);
                 i += THREADS as usize;
             }
             // No block exits while another one reads its sums.

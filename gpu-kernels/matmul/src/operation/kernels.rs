@@ -5,14 +5,15 @@ use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 
 use super::super::args::MatmulArgs;
 use super::super::copies::TileLayout;
-use super::align::{self, AlignArgs, matmul_align};
+use super::align::{self, AlignArgs, matmul_align, matmul_fold};
 use super::few_rows::{self, matmul_few_rows};
 use super::few_rows_f32::matmul_few_rows_f32;
 use super::reduce::{self, matmul_reduce};
 use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
-use super::split::{SIDE, SplitArgs, matmul_split_f32};
+use super::split::{SIDE, SplitArgs, matmul_split};
 use super::tensor_tiles::{matmul_tiles, sums_bytes};
 use super::three_products::matmul_three_products;
+use super::warpgroup_operand::is_swapped;
 use super::warpgroup_tiles::matmul_warpgroups;
 use super::warpgroup_work::{ROWS, terms};
 
@@ -112,9 +113,10 @@ impl FewRowsShape {
         [self.rows, if self.b_along_k { Self::COLS } else { self.terms }]
     }
 
-    /// Returns the launch for a result of `m` x `n`, `splits` splits of k, and a batch.
-    pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
-        let tiles = m.div_ceil(self.rows) * n.div_ceil(Self::COLS);
+    /// Returns the launch for a result of `m` x `n`, `splits` splits of k, and a batch. With `folds`, the rows of B are folded, and
+    /// the splits are the rows of a group.
+    pub fn config(&self, [m, n]: [u32; 2], splits: u32, folds: bool, batch: u32) -> LaunchConfig {
+        let tiles = m.div_ceil(self.rows) * n.div_ceil(if folds { Self::COLS - splits } else { Self::COLS });
         let config = LaunchConfig::new((tiles * splits, 1, batch), few_rows::THREADS);
         config.with_cluster(splits).with_shared_bytes(self.shared_bytes)
     }
@@ -123,7 +125,9 @@ impl FewRowsShape {
 /// The tile of a `wgmma` kernel, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpgroupShape {
-    /// Columns of a tile; it has [`Self::ROWS`] rows.
+    /// Rows of a tile.
+    pub rows: u32,
+    /// Columns of a tile.
     pub cols: u32,
     /// Terms of a stage: a split of k has whole stages. It is also the width of every box.
     pub terms: u32,
@@ -136,27 +140,31 @@ pub struct WarpgroupShape {
 }
 
 impl WarpgroupShape {
-    /// Rows of a tile.
-    pub const ROWS: u32 = ROWS as u32;
     /// Rows of the boxes of the result.
     pub const OUT_BOX_ROWS: u32 = 64;
 
     pub(super) const fn new(cols: usize, along_k: [usize; 2], bytes: usize, shared_bytes: usize) -> Self {
-        // The stages start at a multiple of 1024.
-        let shared_bytes = shared_bytes as u32 + 1024;
-        let [a_along_k, b_along_k] = [along_k[0] == 1, along_k[1] == 1];
-        Self { cols: cols as u32, terms: terms(bytes) as u32, shared_bytes, a_along_k, b_along_k }
+        let [rows, cols] = if is_swapped(bytes, along_k[1]) { [cols, ROWS] } else { [ROWS, cols] };
+        Self {
+            rows: rows as u32,
+            cols: cols as u32,
+            terms: terms(bytes) as u32,
+            // The stages start at a multiple of 1024.
+            shared_bytes: shared_bytes as u32 + 1024,
+            a_along_k: along_k[0] == 1,
+            b_along_k: along_k[1] == 1,
+        }
     }
 
     /// Returns the rows of the boxes of A and of B.
     pub fn box_rows(&self) -> [u32; 2] {
         let rows = |along_k: bool, side: u32| if along_k { side } else { self.terms };
-        [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols)]
+        [rows(self.a_along_k, self.rows), rows(self.b_along_k, self.cols)]
     }
 
     /// Returns the number of units: the tiles of all matrices and splits.
     pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> u64 {
-        let tiles = u64::from(m.div_ceil(Self::ROWS)) * u64::from(n.div_ceil(self.cols));
+        let tiles = u64::from(m.div_ceil(self.rows)) * u64::from(n.div_ceil(self.cols));
         tiles.saturating_mul(splits.into()).saturating_mul(batch.into())
     }
 
@@ -175,7 +183,7 @@ pub trait MatmulKernels: Sized + 'static {
     const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>];
     /// Kernels for few rows of `f32` without tensor cores, whose clusters split k.
     const FEW_ROWS_F32: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>];
-    /// `wgmma` kernels for every layout; of `f32` as TF32, for one layout.
+    /// `wgmma` kernels for every layout; of `f32` as TF32, for those with the terms as neighbours in one operand at least.
     const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>];
     /// The kernel that adds up the sums of several splits.
     const REDUCE: &'static KernelOf<MatmulArgs<Self>>;
@@ -196,7 +204,10 @@ pub fn serial_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
 }
 
 /// The kernel that splits the numbers of an operand for [`THREE_PRODUCTS`].
-pub const SPLIT: &KernelOf<SplitArgs> = &<matmul_split_f32 as KernelsOf<SplitArgs>>::INSTANCES[0];
+pub const SPLIT: &KernelOf<SplitArgs> = &<matmul_split as KernelsOf<SplitArgs>>::INSTANCES[0];
+
+/// The kernel that copies an operand of `f32` so that the terms are neighbours.
+pub const TRANSPOSE: &KernelOf<SplitArgs> = &<matmul_split as KernelsOf<SplitArgs>>::INSTANCES[1];
 
 /// The `wgmma` kernel that multiplies what [`SPLIT`] has split.
 pub const THREE_PRODUCTS: &KernelOf<MatmulArgs<f32>, WarpgroupShape> =
@@ -205,7 +216,10 @@ pub const THREE_PRODUCTS: &KernelOf<MatmulArgs<f32>, WarpgroupShape> =
 /// The kernels that copy operands to aligned rows, of elements of 2 and of 4 bytes.
 pub const ALIGN: &[KernelOf<AlignArgs>] = <matmul_align as KernelsOf<AlignArgs>>::INSTANCES;
 
-/// Returns the launch of [`ALIGN`] on a GPU with `multiprocessors` multiprocessors.
+/// The kernels that copy A for folded rows of B, of elements of 2 and of 4 bytes.
+pub const FOLD: &[KernelOf<AlignArgs>] = <matmul_fold as KernelsOf<AlignArgs>>::INSTANCES;
+
+/// Returns the launch of [`ALIGN`] and of [`FOLD`], for copies with this number of columns, on a GPU with `multiprocessors` multiprocessors.
 pub fn align_config(
     [rows, cols]: [u32; 2],
     bytes: usize,
@@ -218,7 +232,7 @@ pub fn align_config(
     LaunchConfig::new((blocks.clamp(1, most) as u32, 1, batch), align::THREADS)
 }
 
-/// Returns the launch of [`SPLIT`].
+/// Returns the launch of [`SPLIT`] and of [`TRANSPOSE`].
 pub fn split_config(rows: u32, terms: u32, batch: u32) -> LaunchConfig {
     LaunchConfig::new((terms.div_ceil(SIDE), rows.div_ceil(SIDE), batch), (SIDE, 8))
 }

@@ -27,6 +27,6 @@ mod warpgroup_work;
 mod kernels;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use kernels::{
-    ALIGN, FewRowsShape, MatmulKernels, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape, align_config,
-    reduce_config, serial_config, split_config,
+    ALIGN, FOLD, FewRowsShape, MatmulKernels, SPLIT, THREE_PRODUCTS, TRANSPOSE, TileShape, WarpgroupShape,
+    align_config, reduce_config, serial_config, split_config,
 };

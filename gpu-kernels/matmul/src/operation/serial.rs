@@ -178,7 +178,7 @@ unsafe fn store<T: Number>(args: &MatmulArgs<T>, batch: u64, row: usize, col: us
                     false => (*args.residual.cast::<T>().add(residual_at + i)).to_f32(),
                 };
             }
-            let x = activate(x, args.flags);
+            let [x, ..] = activate([x; 4], args.flags);
             match args.has(OUT_F32) {
                 true => *args.out.cast::<f32>().add(at + i) = x,
                 false => *args.out.cast::<T>().add(at + i) = T::from_f32(x),

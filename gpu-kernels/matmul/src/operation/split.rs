@@ -1,4 +1,4 @@
-//! Splits each `f32` into a TF32 number and the remainder, and stores the terms of a sum next to each other.
+//! Stores the terms of a sum next to each other: as a copy of an `f32` operand, or split into a TF32 number and the remainder.
 //@ ptx(matmul_split_f32, compute_90+): bar.sync == 1, .local == 0, cvt.rna.tf32.f32 >= 1
 
 use cuda_std::{KernelArgs, kernel, shared_array, thread};
@@ -16,7 +16,7 @@ const TILE: usize = (SIDE * (SIDE + 1)) as usize;
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct SplitArgs {
-    /// `[2 batch, rows, pitch]`: for each matrix the big parts of its numbers, then the small ones.
+    /// `[batch, parts, rows, pitch]`: for each matrix the numbers, or the big parts of its numbers, then the small ones.
     pub out: *mut f32,
     /// `[rows, terms]` for each matrix, or its transpose.
     pub inp: *const f32,
@@ -34,15 +34,23 @@ pub struct SplitArgs {
     pub is_transposed: u32,
 }
 
-/// Writes both parts of each number.
+/// Writes each number, or with `PARTS` of 2 both parts of it.
 ///
 /// Launched with blocks of 32 x 8 threads: one block per [`SIDE`] terms along x, per [`SIDE`] rows along y, and per matrix
 /// along z.
 ///
 /// # Safety
 /// The launch is as described, and the matrices match the arguments. No other code uses `out`.
-#[kernel(max_threads = 256, min_arch = 90, args)]
-pub unsafe fn matmul_split_f32(args: SplitArgs) {
+#[kernel(
+    max_threads = 256,
+    min_arch = 90,
+    args,
+    instances(
+        matmul_split_f32 = <2>;
+        matmul_transpose_f32 = <1>;
+    ),
+)]
+pub unsafe fn matmul_split<const PARTS: usize>(args: SplitArgs) {
     // A row has one element of padding, so that the columns lie in different banks.
     let tile = shared_array![f32; TILE];
     let [x, y] = [thread::thread_idx_x(), thread::thread_idx_y()];
@@ -68,11 +76,15 @@ pub unsafe fn matmul_split_f32(args: SplitArgs) {
             let (r, k) = (row0 + i, k0 + x);
             let number = *tile.add(if is_transposed { place(x, i) } else { place(i, x) });
             if r < args.rows && k < args.terms {
-                let [big, small] = big_and_small(number.to_bits()).map(f32::from_bits);
                 let matrix = u64::from(args.rows) * args.out_pitch;
-                let at = 2 * batch * matrix + u64::from(r) * args.out_pitch + u64::from(k);
-                *args.out.add(at as usize) = big;
-                *args.out.add((at + matrix) as usize) = small;
+                let at = PARTS as u64 * batch * matrix + u64::from(r) * args.out_pitch + u64::from(k);
+                if PARTS == 2 {
+                    let [big, small] = big_and_small(number.to_bits()).map(f32::from_bits);
+                    *args.out.add(at as usize) = big;
+                    *args.out.add((at + matrix) as usize) = small;
+                } else {
+                    *args.out.add(at as usize) = number;
+                }
             }
             i += ROWS;
         }

@@ -15,7 +15,8 @@ use cuda_std::{kernel, tensor, thread};
 use super::super::args::MatmulArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
-use super::warpgroup_store::{apply_epilogue, store_registers};
+use super::warpgroup_operand::WarpgroupOperand;
+use super::warpgroup_store::{Bias, Place, apply_epilogue, store_registers};
 use super::warpgroup_work::{ROWS, Work, terms};
 use common_kernels::ring::{Ring, element};
 
@@ -32,6 +33,7 @@ type Parts = [Panel<tf32, ROWS>; 2];
 struct Shared {
     a: [Parts; STAGES],
     b: [Parts; STAGES],
+    biases: [[f32; COLS]; 2],
     barriers: [Barrier; Ring::<STAGES>::BARRIERS],
 }
 
@@ -53,10 +55,10 @@ struct Shared {
         matmul_f32x3_128x128w = <f32>;
     ),
 )]
-pub unsafe fn matmul_three_products<T: common_kernels::element::Number>(args: MatmulArgs<T>) {
+pub unsafe fn matmul_three_products<T: WarpgroupOperand>(args: MatmulArgs<T>) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
-    let work = Work::new(&args, COLS as u32);
+    let work = Work::new(&args, [ROWS as u32, COLS as u32]);
     let (mut unit, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and the consumers' warps use it.
     let (mut ring, warpgroup) = unsafe {
@@ -67,7 +69,7 @@ pub unsafe fn matmul_three_products<T: common_kernels::element::Number>(args: Ma
         // SAFETY: all threads of the warpgroup execute this.
         unsafe { fewer_registers::<40>() };
         while tid == 0 && unit < work.units {
-            let tile = work.tile(unit, COLS as u32, TERMS, &args);
+            let tile = work.tile(unit, TERMS, &args);
             let matrix_a = if args.a_batch == 0 { 0 } else { 2 * tile.batch };
             let matrix_b = if args.b_batch == 0 { 0 } else { 2 * tile.batch };
             let mut k = tile.terms[0];
@@ -94,7 +96,13 @@ pub unsafe fn matmul_three_products<T: common_kernels::element::Number>(args: Ma
         unsafe { more_registers::<232>() };
         let consumer = warpgroup - 1;
         while unit < work.units {
-            let tile = work.tile(unit, COLS as u32, TERMS, &args);
+            let tile = work.tile(unit, TERMS, &args);
+            let place = Place::new::<T, 1, 1>(tile, consumer);
+            // SAFETY: each consumer has room for its biases.
+            let bias = unsafe {
+                let shared = element(&raw mut (*shared).biases, consumer as usize);
+                Bias::load(&args, &place, COLS as u32, shared.cast())
+            };
             let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;
             let mut k = tile.terms[0];
             while k < tile.terms[1] {
@@ -125,10 +133,10 @@ pub unsafe fn matmul_three_products<T: common_kernels::element::Number>(args: Ma
                 }
                 k += TERMS;
             }
-            // SAFETY: all threads of the warpgroup execute this, and only they write the results.
+            // SAFETY: all threads of the warpgroup execute this, and only they use the biases and write the results.
             unsafe {
-                apply_epilogue(&args, &tile, consumer, &mut sums);
-                store_registers(&args, &tile, &sums, consumer);
+                apply_epilogue(&args, &place, bias, &mut sums);
+                store_registers(&args, &place, &sums);
             }
             unit += blocks;
         }

@@ -1,14 +1,14 @@
 //! From the accumulators of a warpgroup to the results: through panels and tensor copies, or straight from registers.
 
+use cuda_std::mem::{f32x2, load_shared, store_shared};
 use cuda_std::mma::stmatrix;
 use cuda_std::wgmma::{Accumulator, Panel};
 use cuda_std::{bulk, tensor, thread};
 
 use super::super::args::{GELU, MatmulArgs, OUT_TENSOR, RELU};
-use super::super::epilogue::{bias_at, gelu, relu, residual_at, store_pair};
-use super::warpgroup_operand::WarpgroupOperand;
+use super::super::epilogue::{bias_pair, gelu, relu, residual_pair, store_pair};
+use super::warpgroup_operand::{WarpgroupOperand, is_swapped};
 use super::warpgroup_work::Tile;
-use common_kernels::element::Number;
 use common_kernels::ring::WARPGROUP;
 
 /// Accumulators that are written at once: 16 columns.
@@ -35,42 +35,170 @@ macro_rules! for_each_chunk {
     };
 }
 
+/// Where a thread's results lie: pairs of neighbours in a row, four of them in a chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    tile: Tile,
+    consumer: u32,
+    /// Row and column of the first result.
+    first: [u32; 2],
+    /// Rows from the first pair to the second.
+    apart: u32,
+    is_swapped: bool,
+}
+
+impl Place {
+    /// The place of the calling thread's results in a tile, for a kernel of operands of `T` in this layout.
+    #[inline(always)]
+    pub fn new<T: WarpgroupOperand, const A_K: usize, const B_K: usize>(tile: Tile, consumer: u32) -> Self {
+        let tid = thread::thread_idx_x() % WARPGROUP;
+        let row = 64 * consumer + T::row::<A_K, B_K>(tid / 32 * 16 + tid % 32 / 4);
+        let (col, is_swapped) = (tid % 4 * 2, const { is_swapped(size_of::<T>(), B_K) });
+        let apart = if is_swapped { 1 } else { T::row::<A_K, B_K>(8) };
+        let [down, right] = if is_swapped { [col, row] } else { [row, col] };
+        Self { tile, consumer, first: [tile.row + down, tile.col + right], apart, is_swapped }
+    }
+
+    /// Returns the row and the first column of a pair of chunk `i`.
+    #[inline(always)]
+    fn at(&self, i: usize, pair: usize) -> [u32; 2] {
+        let [row, col] = self.first;
+        let (along, across) = (16 * i + pair / 2 * 8, pair % 2);
+        let (along, across) = (along as u32, across as u32 * self.apart);
+        if self.is_swapped { [row + along + across, col] } else { [row + across, col + along] }
+    }
+
+    /// Whether chunk `i` has results. A branch per chunk keeps ptxas from loading for all chunks at once, for which there are
+    /// not enough registers.
+    #[inline(always)]
+    fn has<T>(&self, args: &MatmulArgs<T>, i: usize) -> bool {
+        let (start, end) = if self.is_swapped { (self.tile.row, args.m) } else { (self.tile.col, args.n) };
+        start + (16 * i as u32) < end
+    }
+
+    /// Returns the pairs of a chunk's accumulators, one after the other. It is its own inverse.
+    #[inline(always)]
+    fn pairs(&self, x: [f32; CHUNK]) -> [f32; CHUNK] {
+        let [a, b, c, d, e, f, g, h] = x;
+        if self.is_swapped { [a, c, b, d, e, g, f, h] } else { x }
+    }
+
+    /// Returns the accumulators plus what `f` returns for each pair.
+    #[inline(always)]
+    fn plus(&self, x: [f32; CHUNK], mut f: impl FnMut(usize) -> [f32; 2]) -> [f32; CHUNK] {
+        let mut x = self.pairs(x);
+        for pair in 0..CHUNK / 2 {
+            let [left, right] = f(pair);
+            x[2 * pair] += left;
+            x[2 * pair + 1] += right;
+        }
+        self.pairs(x)
+    }
+}
+
+/// The biases of a consumer's columns: each thread loads two of them under the multiplications.
+#[derive(Clone, Copy)]
+pub(super) struct Bias {
+    loaded: [f32; 2],
+    shared: *mut f32,
+}
+
+impl Bias {
+    /// Loads the thread's biases. `shared` has room for those of `cols` columns, for the consumer alone from
+    /// [`apply_epilogue`] on.
+    ///
+    /// # Safety
+    /// The arguments are a kernel's.
+    #[inline(always)]
+    pub unsafe fn load<T: WarpgroupOperand>(
+        args: &MatmulArgs<T>,
+        place: &Place,
+        cols: u32,
+        shared: *mut u8,
+    ) -> Self {
+        let right = thread::thread_idx_x() % WARPGROUP * 2;
+        let col = match (place.is_swapped, right < cols) {
+            (true, _) => place.first[1],
+            (false, true) => place.tile.col + right,
+            (false, false) => args.n,
+        };
+        // SAFETY: the caller's contract.
+        Self { loaded: unsafe { bias_pair(args, col) }, shared: shared.cast() }
+    }
+
+    /// Exchanges the biases of a tile of `cols` columns among the consumer's threads.
+    ///
+    /// # Safety
+    /// All threads of the warpgroup call this. No copy from the shared memory is pending, except by the first thread.
+    #[inline(always)]
+    unsafe fn exchange(&self, place: &Place, cols: usize) {
+        if place.is_swapped {
+            return;
+        }
+        let tid = thread::thread_idx_x() % WARPGROUP;
+        // SAFETY: each thread writes its own biases, after all copies have read the memory, and before any thread reads them.
+        unsafe {
+            if tid == 0 {
+                bulk::wait_read::<0>();
+            }
+            thread::sync_named_aligned(1 + place.consumer, WARPGROUP);
+            if 2 * tid < cols as u32 {
+                let to = self.shared.add(2 * tid as usize);
+                store_shared(to.cast(), f32x2::new(self.loaded[0], self.loaded[1]));
+            }
+            thread::sync_named_aligned(1 + place.consumer, WARPGROUP);
+        }
+    }
+
+    /// Returns the biases of a pair of chunk `i`.
+    ///
+    /// # Safety
+    /// The biases were exchanged.
+    #[inline(always)]
+    unsafe fn pair(&self, place: &Place, i: usize, pair: usize) -> [f32; 2] {
+        if place.is_swapped {
+            return self.loaded;
+        }
+        let col = place.at(i, pair)[1] - place.tile.col;
+        // SAFETY: the tile has the columns.
+        unsafe { load_shared::<f32x2>(self.shared.add(col as usize).cast()).to_array() }
+    }
+}
+
 /// Turns a consumer's sums into results, before rounding: `activation(alpha sum + bias + residual)`.
 ///
 /// Each term is a pass over the accumulators, so that they branch once instead of once per result. Numbers outside the
 /// result are meaningless.
 ///
 /// # Safety
-/// The arguments are a kernel's.
+/// The arguments are a kernel's. All threads of the warpgroup call this, and no other thread uses its named barrier and the
+/// memory of its biases.
 #[inline(always)]
-pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
+pub(super) unsafe fn apply_epilogue<T: WarpgroupOperand, const REGISTERS: usize>(
     args: &MatmulArgs<T>,
-    tile: &Tile,
-    consumer: u32,
+    place: &Place,
+    bias: Bias,
     sums: &mut Accumulator<REGISTERS>,
 ) {
     if args.is_plain() {
         return;
     }
-    let row = tile.row + 64 * consumer;
     if args.alpha != 1.0 {
         for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(|x| args.alpha * x)));
     }
-    // A branch per chunk keeps ptxas from loading for all chunks at once, for which there are not enough registers.
-    let is_inside = |i: usize| tile.col + (16 * i as u32) < args.n;
-    // SAFETY: the columns that are inside have a bias, and with their rows a residual.
+    // SAFETY: all threads of the warpgroup execute this. The results that are inside have a residual.
     unsafe {
         if !args.bias.is_null() {
+            bias.exchange(place, Accumulator::<REGISTERS>::COLUMNS);
             for_each_chunk!(i, REGISTERS, {
-                if is_inside(i) {
-                    put(sums, i, plus_bias(args, place(tile, row, i, 0)[1], chunk(sums, i)));
-                }
+                put(sums, i, place.plus(chunk(sums, i), |pair| bias.pair(place, i, pair)));
             });
         }
         if !args.residual.is_null() {
             for_each_chunk!(i, REGISTERS, {
-                if is_inside(i) {
-                    put(sums, i, plus_residual(args, tile.batch, place(tile, row, i, 0), chunk(sums, i)));
+                if place.has(args, i) {
+                    let residual = |pair| residual_pair(args, place.tile.batch, place.at(i, pair));
+                    put(sums, i, place.plus(chunk(sums, i), residual));
                 }
             });
         }
@@ -79,49 +207,13 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
         for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(relu)));
     } else if args.has(GELU) {
         for_each_chunk!(i, REGISTERS, {
-            if is_inside(i) {
-                put(sums, i, chunk(sums, i).map(gelu));
+            if place.has(args, i) {
+                let [a, b, c, d, e, f, g, h] = chunk(sums, i);
+                let ([a, b, c, d], [e, f, g, h]) = (gelu([a, b, c, d]), gelu([e, f, g, h]));
+                put(sums, i, [a, b, c, d, e, f, g, h]);
             }
         });
     }
-}
-
-/// Returns a chunk that starts in column `col` plus the bias of its columns, which is the same for both rows of a thread.
-///
-/// # Safety
-/// Same as for [`bias_at`].
-#[inline(always)]
-unsafe fn plus_bias<T: Number>(args: &MatmulArgs<T>, col: u32, x: [f32; CHUNK]) -> [f32; CHUNK] {
-    // SAFETY: the bias is not null.
-    let [a, b, c, d] = unsafe {
-        [bias_at(args, col), bias_at(args, col + 1), bias_at(args, col + 8), bias_at(args, col + 9)]
-    };
-    [x[0] + a, x[1] + b, x[2] + a, x[3] + b, x[4] + c, x[5] + d, x[6] + c, x[7] + d]
-}
-
-/// Returns a chunk, whose first element is at this row and column, plus the residual.
-///
-/// # Safety
-/// Same as for [`residual_at`].
-#[inline(always)]
-unsafe fn plus_residual<T: Number>(
-    args: &MatmulArgs<T>,
-    batch: u32,
-    [row, col]: [u32; 2],
-    x: [f32; CHUNK],
-) -> [f32; CHUNK] {
-    // SAFETY: the residual is not null.
-    let at = |down: u32, right: u32| unsafe { residual_at(args, batch, [row + down, col + right]) };
-    [
-        x[0] + at(0, 0),
-        x[1] + at(0, 1),
-        x[2] + at(8, 0),
-        x[3] + at(8, 1),
-        x[4] + at(0, 8),
-        x[5] + at(0, 9),
-        x[6] + at(8, 8),
-        x[7] + at(8, 9),
-    ]
 }
 
 /// Writes the results of a consumer. `sums` are results before rounding, or the sums of a split.
@@ -132,16 +224,16 @@ unsafe fn plus_residual<T: Number>(
 #[inline(always)]
 pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
     args: &MatmulArgs<T>,
-    tile: &Tile,
+    place: &Place,
     panels: *mut Panel<T, 64>,
     sums: &Accumulator<REGISTERS>,
-    consumer: u32,
 ) {
-    if !args.has(OUT_TENSOR) {
+    if size_of::<T>() == 4 || !args.has(OUT_TENSOR) {
         // SAFETY: only this thread writes its results.
-        return unsafe { store_registers(args, tile, sums, consumer) };
+        return unsafe { store_registers(args, place, sums) };
     }
     let tid = thread::thread_idx_x() % WARPGROUP;
+    let &Place { tile, consumer, .. } = place;
     let row = tile.row + 64 * consumer;
     // SAFETY: the copies of a panel start after all threads have written, fenced and synchronised. It is rewritten once all
     // copies except the latest have read theirs.
@@ -174,21 +266,19 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
 /// # Safety
 /// Same as for [`store`].
 #[inline(always)]
-pub(super) unsafe fn store_registers<T: Number, const REGISTERS: usize>(
+pub(super) unsafe fn store_registers<T: WarpgroupOperand, const REGISTERS: usize>(
     args: &MatmulArgs<T>,
-    tile: &Tile,
+    place: &Place,
     sums: &Accumulator<REGISTERS>,
-    consumer: u32,
 ) {
-    let (row, to) = (tile.row + 64 * consumer, [tile.batch, tile.split]);
+    let to = [place.tile.batch, place.tile.split];
     // SAFETY: only this thread writes its results.
     unsafe {
         for_each_chunk!(i, REGISTERS, {
-            let x = chunk(sums, i);
-            store_pair(args, to, place(tile, row, i, 0), [x[0], x[1]]);
-            store_pair(args, to, place(tile, row, i, 2), [x[2], x[3]]);
-            store_pair(args, to, place(tile, row, i, 4), [x[4], x[5]]);
-            store_pair(args, to, place(tile, row, i, 6), [x[6], x[7]]);
+            let x = place.pairs(chunk(sums, i));
+            for pair in 0..CHUNK / 2 {
+                store_pair(args, to, place.at(i, pair), [x[2 * pair], x[2 * pair + 1]]);
+            }
         });
     }
 }
@@ -205,13 +295,6 @@ fn chunk<const REGISTERS: usize>(sums: &Accumulator<REGISTERS>, i: usize) -> [f3
 fn put<const REGISTERS: usize>(sums: &mut Accumulator<REGISTERS>, i: usize, chunk: [f32; CHUNK]) {
     let (d, i) = (&mut sums.0, CHUNK * i);
     [d[i], d[i + 1], d[i + 2], d[i + 3], d[i + 4], d[i + 5], d[i + 6], d[i + 7]] = chunk;
-}
-
-/// Returns the row and column of an element of chunk `i`; a warpgroup's results start at `row` and `tile.col`.
-#[inline(always)]
-fn place(tile: &Tile, row: u32, i: usize, element: usize) -> [u32; 2] {
-    let (r, c) = Accumulator::<CHUNK>::position(thread::thread_idx_x() % WARPGROUP, element);
-    [row + r as u32, tile.col + (16 * i + c) as u32]
 }
 
 /// Rounds a chunk and writes it as the `i`th chunk of a panel.

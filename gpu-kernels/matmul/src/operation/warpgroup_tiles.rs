@@ -1,9 +1,10 @@
 //! Matrix multiplication by `wgmma` (compute capability 9.0, `compute_90a`): of `bf16` and `f16` in every layout, and of
-//! `f32` as TF32 if the terms are neighbours in both operands.
+//! `f32` as TF32 if the terms are neighbours in one of the operands at least.
 //!
 //! This is rung 7 of the ladder with the operation's epilogue, layouts and batches. Tensor copies require operands with rows
 //! at multiples of 16 bytes; [`super::tensor_tiles`] takes the others. In a layout in which the terms are not neighbours, a
-//! panel has the terms as rows, and `wgmma` transposes it on the way.
+//! panel has the terms as rows, and `wgmma` transposes it on the way. It cannot transpose `f32`, but takes A from registers,
+//! which the threads load from such a panel. If it is B that needs this, the kernel computes the transpose of the result.
 //!
 //! A 16-bit result goes through panels and tensor copies if its rows start at multiples of 16 bytes. Otherwise, and for
 //! `f32`, it is written directly from the registers.
@@ -11,6 +12,7 @@
 //! The instances are the tuning table: columns of the tile, and stages.
 //@ ptx(matmul_bf16_kk_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
 //@ ptx(matmul_f16_mn_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_f32_kn_256x128s, compute_90a): wgmma.mma_async.sync.aligned.m64n256k8 == 4, ld.shared.v2 >= 8, .local == 0
 //@ ptx(matmul_bf16_kn_128x256w, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -23,22 +25,22 @@ use cuda_std::{bulk, kernel, tensor, thread};
 use super::super::args::MatmulArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
-use super::warpgroup_operand::WarpgroupOperand;
-use super::warpgroup_store::{apply_epilogue, out_panels, store};
+use super::warpgroup_operand::{WarpgroupOperand, is_in_registers, is_swapped};
+use super::warpgroup_store::{Bias, Place, apply_epilogue, out_panels, store};
 use super::warpgroup_work::{PANEL_ROW, ROWS, Work, copy, terms};
 use common_kernels::ring::{Ring, WARPGROUP};
 
 /// Returns the bytes of the stages, of the outgoing results, and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
-    stages * (ROWS + cols) * PANEL_ROW + out_bytes(cols, bytes) + 2 * stages * size_of::<Barrier>()
+    stages * (ROWS + cols) * PANEL_ROW + 2 * out_bytes(cols, bytes) + 2 * stages * size_of::<Barrier>()
 }
 
 /// Bytes of a panel of results.
 const OUT_PANEL: usize = 64 * PANEL_ROW;
 
-/// Returns the bytes of the outgoing results of two consumers: 0 for `f32`, which is written from registers.
+/// Returns the bytes of a consumer's outgoing results, which replace its biases. `f32` results are written from registers.
 const fn out_bytes(cols: usize, bytes: usize) -> usize {
-    if bytes == 2 { 2 * out_panels(cols) * OUT_PANEL } else { 0 }
+    if bytes == 2 { out_panels(cols) * OUT_PANEL } else { 4 * cols }
 }
 
 /// Multiplies the arguments' matrices, through the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows of
@@ -82,6 +84,14 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
             matmul_f32_kk_128x192w = <1, 1, 192, 5>;
             matmul_f32_kk_128x128w = <1, 1, 128, 6>;
             matmul_f32_kk_128x64w = <1, 1, 64, 8>;
+            matmul_f32_kn_256x128s = <1, 0, 256, 4>;
+            matmul_f32_kn_192x128s = <1, 0, 192, 5>;
+            matmul_f32_kn_128x128s = <1, 0, 128, 6>;
+            matmul_f32_kn_64x128s = <1, 0, 64, 8>;
+            matmul_f32_mk_128x256w = <0, 1, 256, 4>;
+            matmul_f32_mk_128x192w = <0, 1, 192, 5>;
+            matmul_f32_mk_128x128w = <0, 1, 128, 6>;
+            matmul_f32_mk_128x64w = <0, 1, 64, 8>;
         }
     ),
 )]
@@ -103,8 +113,10 @@ pub unsafe fn matmul_warpgroups<
     let (a_bytes, b_bytes) = const { (ROWS * PANEL_ROW, COLS * PANEL_ROW) };
     let b_shared = shared.wrapping_add(STAGES * a_bytes);
     let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
-    let barriers = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
-    let work = Work::new(&args, COLS as u32);
+    let barriers = out_shared.wrapping_add(const { 2 * out_bytes(COLS, BYTES) }).cast::<Barrier>();
+    let is_swapped = const { is_swapped(BYTES, B_K) };
+    let is_in_registers = const { is_in_registers(BYTES, A_K, B_K) };
+    let work = Work::new(&args, if is_swapped { [COLS, ROWS] } else { [ROWS, COLS] }.map(|side| side as u32));
     if tid == 0 {
         tensor::prefetch(&args.a_map);
         tensor::prefetch(&args.b_map);
@@ -116,7 +128,7 @@ pub unsafe fn matmul_warpgroups<
         // SAFETY: all threads of the warpgroup execute this.
         unsafe { fewer_registers::<40>() };
         while tid == 0 && unit < work.units {
-            let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+            let tile = work.tile(unit, const { terms(BYTES) as u32 }, &args);
             let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
             let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
             let mut k = tile.terms[0];
@@ -125,9 +137,14 @@ pub unsafe fn matmul_warpgroups<
                 // SAFETY: the stage is empty, and expects the bytes of both operands.
                 unsafe {
                     let to = shared.add(ring.stage() * a_bytes);
-                    copy::<T, A_K>(to, &args.a_map, [tile.row, k], batch_a, ROWS as u32, full);
-                    let to = b_shared.add(ring.stage() * b_bytes);
-                    copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
+                    let to_b = b_shared.add(ring.stage() * b_bytes);
+                    if is_swapped {
+                        copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, ROWS as u32, full);
+                        copy::<T, A_K>(to_b, &args.a_map, [tile.row, k], batch_a, COLS as u32, full);
+                    } else {
+                        copy::<T, A_K>(to, &args.a_map, [tile.row, k], batch_a, ROWS as u32, full);
+                        copy::<T, B_K>(to_b, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
+                    }
                 }
                 ring.advance();
                 k += const { terms(BYTES) as u32 };
@@ -138,11 +155,13 @@ pub unsafe fn matmul_warpgroups<
         // SAFETY: all threads of the warpgroup execute this.
         unsafe { more_registers::<232>() };
         let consumer = warpgroup - 1;
-        // SAFETY: each consumer has its panels.
-        let panels = unsafe { out_shared.add(consumer as usize * const { out_panels(COLS) * OUT_PANEL }) };
-        let panels = panels.cast::<Panel<T, 64>>();
+        // SAFETY: each consumer has its panels, or room for its biases.
+        let panels = unsafe { out_shared.add(consumer as usize * const { out_bytes(COLS, BYTES) }) };
         while unit < work.units {
-            let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+            let tile = work.tile(unit, const { terms(BYTES) as u32 }, &args);
+            let place = Place::new::<T, A_K, B_K>(tile, consumer);
+            // SAFETY: the arguments are this kernel's.
+            let bias = unsafe { Bias::load(&args, &place, COLS as u32, panels) };
             let mut pending = Accumulator::<REGISTERS>::ZERO.start();
             let (mut before, mut k) = (0, tile.terms[0]);
             while k < tile.terms[1] {
@@ -150,14 +169,19 @@ pub unsafe fn matmul_warpgroups<
                 let is_first = k == tile.terms[0];
                 // SAFETY: all threads of the warpgroup execute this. The stage is full until all warps have released it.
                 unsafe {
-                    wgmma::fence();
                     let a = shared.add(ring.stage() * a_bytes);
                     let b = b_shared.add(ring.stage() * b_bytes);
                     T::multiply::<A_K, B_K, COLS, REGISTERS>(&mut pending, !is_first, a, b, consumer);
                     wgmma::commit();
-                    wgmma::wait::<1>();
+                    if is_in_registers {
+                        wgmma::wait::<0>();
+                    } else {
+                        wgmma::wait::<1>();
+                    }
                 }
-                if !is_first {
+                if is_in_registers {
+                    ring.release();
+                } else if !is_first {
                     ring.release_stage(before);
                 }
                 before = ring.stage();
@@ -166,13 +190,13 @@ pub unsafe fn matmul_warpgroups<
             }
             // SAFETY: all threads of the warpgroup execute this.
             let mut sums = unsafe { pending.finish::<0>() };
-            if tile.terms[0] < tile.terms[1] {
+            if !is_in_registers && tile.terms[0] < tile.terms[1] {
                 ring.release_stage(before);
             }
             // SAFETY: all threads of the warpgroup execute this, and only they use the panels and write the results.
             unsafe {
-                apply_epilogue(&args, &tile, consumer, &mut sums);
-                store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
+                apply_epilogue(&args, &place, bias, &mut sums);
+                store::<T, REGISTERS>(&args, &place, panels.cast(), &sums);
             }
             unit += thread::grid_dim_x();
         }

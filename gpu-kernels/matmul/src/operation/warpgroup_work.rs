@@ -18,11 +18,14 @@ pub(super) const PANEL_ROW: usize = 128;
 
 /// The tiles of all matrices and splits.
 pub(super) struct Work {
+    /// Rows and columns of a tile.
+    sides: [u32; 2],
     tiles: [u32; 2],
     pub units: u32,
 }
 
 /// A tile of one matrix, and the terms of one split.
+#[derive(Clone, Copy)]
 pub(super) struct Tile {
     /// Its first row.
     pub row: u32,
@@ -38,15 +41,15 @@ pub(super) struct Tile {
 
 impl Work {
     #[inline(always)]
-    pub fn new<T>(args: &MatmulArgs<T>, cols: u32) -> Self {
-        let tiles = [args.m.div_ceil(ROWS as u32), args.n.div_ceil(cols)];
-        Self { tiles, units: tiles[0] * tiles[1] * args.splits * args.batch }
+    pub fn new<T>(args: &MatmulArgs<T>, sides @ [rows, cols]: [u32; 2]) -> Self {
+        let tiles = [args.m.div_ceil(rows), args.n.div_ceil(cols)];
+        Self { sides, tiles, units: tiles[0] * tiles[1] * args.splits * args.batch }
     }
 
     /// Returns tile `unit`: the tiles of a matrix come first, then those of the next split, then those of the next matrix. A
     /// stage has `depth` terms.
     #[inline(always)]
-    pub fn tile<T>(&self, unit: u32, cols: u32, depth: u32, args: &MatmulArgs<T>) -> Tile {
+    pub fn tile<T>(&self, unit: u32, depth: u32, args: &MatmulArgs<T>) -> Tile {
         let each = self.tiles[0] * self.tiles[1];
         // SAFETY: there is a unit, so there are tiles and splits. It keeps a panic out of the kernel.
         unsafe { core::hint::assert_unchecked(each != 0 && args.splits != 0) };
@@ -55,7 +58,7 @@ impl Work {
         let terms = args.k.div_ceil(depth).div_ceil(args.splits) * depth;
         let first = (split * terms).min(args.k);
         let terms = [first, args.k.min(first + terms)];
-        Tile { row: row * ROWS as u32, col: col * cols, batch, split, terms }
+        Tile { row: row * self.sides[0], col: col * self.sides[1], batch, split, terms }
     }
 }
 

@@ -89,6 +89,8 @@ pub const PROBLEMS: &[Problem] = &[
     at(LARGER, [136, 264, 200]).batch(2).gap(8).epilogue(Activation::Gelu).also_f32(),
     at(LARGER, [65, 131, 97]).batch(3).gap(3).epilogue(Activation::Gelu).also_f32(),
     at(LARGER, [1, 300, 515]).gap(8),
+    // Groups of rows of B are aligned, single rows are not.
+    at(LARGER, [9, 131, 136]).batch(2).epilogue(Activation::Gelu),
     // Rows are aligned in every layout, and end within 16 bytes.
     at(LARGER, [67, 75, 67]).gap(5),
     at(LARGER, [40, 33, 66]).values(Values::Large),
@@ -164,8 +166,12 @@ impl<T: Number> Stored<T> {
 
 /// Whether every row starts at a multiple of 16 bytes, like buffers do.
 fn is_aligned<T>(&Place { shape, first, strides, .. }: &Place) -> bool {
-    let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
-    is_multiple(first) && (1..3).all(|i| shape[i] <= 1 || is_multiple(strides[i]))
+    is_multiple::<T>(first) && (1..3).all(|i| shape[i] <= 1 || is_multiple::<T>(strides[i]))
+}
+
+/// Whether these elements are a multiple of 16 bytes.
+fn is_multiple<T>(elements: usize) -> bool {
+    (elements * size_of::<T>()).is_multiple_of(16)
 }
 
 /// The operands of a problem in one type, and the expected values.
@@ -300,6 +306,7 @@ pub(super) fn of_types<T: Number + ElementAs<O>, O: Number>(
                 b_is_transposed,
                 precision,
                 is_aligned,
+                b_folds: is_multiple::<T>(of_b.first) && (of.batch == 1 || is_multiple::<T>(of_b.strides[1])),
                 has_whole_lines: false,
                 ..Shape::new(m, n, k)
             };
