@@ -6,6 +6,8 @@ use cuda_std::KernelArgs;
 pub const SUM: u32 = 1;
 /// A flag: every row of every matrix starts at a multiple of 16 bytes, and a row is a whole number of vectors of 16 bytes.
 pub const ALIGNED: u32 = 2;
+/// A flag: each row of the output starts at the same element of a vector of 16 bytes as the input's.
+pub const ALIKE: u32 = 4;
 
 /// The arguments of the kernels that reduce parts of rows or columns.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -75,9 +77,9 @@ pub struct ScanArgs<T> {
     pub cols: u32,
     /// Tiles of a row.
     pub tiles: u32,
-    /// The logarithm of the number of warps that share a row of one tile.
-    pub log_warps: u32,
-    /// [`ALIGNED`].
+    /// The logarithm of the number of threads that share a row of one tile.
+    pub log_threads: u32,
+    /// [`ALIKE`].
     pub flags: u32,
 }
 
@@ -97,6 +99,10 @@ pub struct TransposeArgs<T> {
     pub rows: u32,
     /// Columns of `inp`.
     pub cols: u32,
+    /// Rows of `inp` in a tile.
+    pub tile_rows: u32,
+    /// Columns of `inp` in a tile.
+    pub tile_cols: u32,
     /// [`ALIGNED`], of both matrices' rows.
     pub flags: u32,
 }
@@ -130,8 +136,8 @@ impl<T> ReduceArgs<T> {
 
 impl<T> ScanArgs<T> {
     #[inline(always)]
-    pub(super) fn is_aligned(&self) -> bool {
-        self.flags & ALIGNED != 0
+    pub(super) fn is_alike(&self) -> bool {
+        self.flags & ALIKE != 0
     }
 }
 

@@ -1,6 +1,8 @@
 //! Sums and maxima of columns, or of parts of columns.
 //!
-//! Each thread has `N` columns, and a block's threads share the rows of a part. They combine their results in shared memory.
+//! Each thread has `N` columns, and a block's threads share the rows of a part. They combine their results in shared memory. Loads
+//! are 16 bytes: from an unaligned row of 16-bit elements a thread loads the two vectors that have its columns, and shifts
+//! them. Elements of 4 bytes of unaligned rows are loaded one by one, which is as fast.
 //@ ptx(axis_columns_f32, axis_columns_f16, axis_columns_bf16): ld.global.nc.v4 >= 8, bar.sync == 1, .local == 0
 //@ allow-local(axis_columns_bf16, compute_75): without an instruction for maxima, a thread needs two more than 64 registers
 
@@ -10,15 +12,12 @@ use cuda_std::mem::u32x4;
 use cuda_std::{kernel, shared_array, thread};
 
 use super::args::{ALIGNED, ReduceArgs, SUM};
-use super::fold::{combine, load, neutral, write};
+use super::fold::{Unaligned, combine, load, neutral, write};
 use super::rows::{IN_FLIGHT, RUN};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::ReduceShape;
-use common_kernels::element::Element;
+use common_kernels::element::{Element, Output};
 use common_kernels::sum::Sum;
-
-/// Rows that a thread has in flight at the same time when it reads elements one by one.
-const SINGLE_IN_FLIGHT: usize = 2;
 
 /// Computes the sum or the maximum of each part of each column.
 ///
@@ -45,6 +44,7 @@ const SINGLE_IN_FLIGHT: usize = 2;
 pub unsafe fn axis_columns<T, const N: usize, const BLOCK: usize>(args: ReduceArgs<T>)
 where
     T: Element<N>,
+    f32: Output<N>,
 {
     // `N` elements of each of 256 threads.
     let shared = shared_array![f32; 2048];
@@ -60,19 +60,35 @@ where
     };
     let (is_sum, is_aligned) = (args.has(SUM), args.has(ALIGNED));
     // Neighbouring threads have neighbouring vectors, or neighbouring elements.
-    let (of_thread, step) = if is_aligned { (N * lane, 1) } else { (lane, vectors) };
-    let col = first_col + of_thread;
+    let (of_thread, step) = if is_aligned || N > 4 { (N * lane, 1) } else { (lane, vectors) };
+    let at_thread = [first_col + of_thread, step];
     // SAFETY: the kernel's contract. All threads of the block reach the barrier. A thread writes its own elements of shared
     // memory, and reads other threads' elements after the barrier.
     unsafe {
         let all = match (is_sum, is_aligned) {
             // A block's launch leaves a thread so few rows that it needs no registers for runs.
-            (true, _) if BLOCK == 1 => sums_of_runs(&args, share, [col, step], is_aligned),
-            (true, true) => accumulate::<T, N, true, true>(&args, share, [col, step]),
-            (true, false) => accumulate::<T, N, true, false>(&args, share, [col, step]),
-            (false, true) => accumulate::<T, N, false, true>(&args, share, [col, step]),
-            (false, false) => accumulate::<T, N, false, false>(&args, share, [col, step]),
+            (true, _) if BLOCK == 1 => sums_of_runs(&args, share, at_thread, is_aligned),
+            (true, true) => accumulate::<T, N, true, true>(&args, share, at_thread),
+            (true, false) => accumulate::<T, N, true, false>(&args, share, at_thread),
+            (false, true) => accumulate::<T, N, false, true>(&args, share, at_thread),
+            (false, false) => accumulate::<T, N, false, false>(&args, share, at_thread),
         };
+        let at = part * args.cols as usize + first_col;
+        let is_whole = first_col + width <= args.cols as usize;
+        if groups == 1
+            && is_whole
+            && is_aligned_at::<T, N>(args.out, at)
+            && is_aligned_at::<f32, N>(args.full, at)
+        {
+            let all = all.map(|x| x * args.scale);
+            if !args.out.is_null() {
+                T::store(args.out.add(at + N * lane), all);
+            }
+            if !args.full.is_null() {
+                <f32 as Output<N>>::store(args.full.add(at + N * lane), all);
+            }
+            return;
+        }
         for j in 0..N {
             *shared.add(group * width + of_thread + j * step) = all[j];
         }
@@ -83,11 +99,16 @@ where
                 all = combine(is_sum, all, *shared.add(group * width + i));
             }
             if first_col + i < args.cols as usize {
-                let at = part * args.cols as usize + first_col + i;
-                write(args.out, args.full, at, all * args.scale);
+                write(args.out, args.full, at + i, all * args.scale);
             }
         }
     }
+}
+
+/// Returns whether vectors can be stored from element `at` on. None are stored to a null pointer.
+#[inline(always)]
+fn is_aligned_at<T: Output<N>, const N: usize>(ptr: *mut T, at: usize) -> bool {
+    ptr.is_null() || ptr.wrapping_add(at).addr().is_multiple_of(T::ALIGN)
 }
 
 /// The rows of a thread.
@@ -131,37 +152,53 @@ unsafe fn sums_of_runs<T: Element<N>, const N: usize>(
 /// columns past the last one are meaningless.
 ///
 /// # Safety
-/// The rows and columns lie in `args.inp`. If `IS_ALIGNED`, its rows are aligned and the step is 1.
+/// The rows lie in `args.inp`. If `IS_ALIGNED`, they are aligned. The step is 1 if they are or `N` is more than 4.
 #[inline(always)]
 unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool, const IS_ALIGNED: bool>(
     args: &ReduceArgs<T>,
     share: Share,
     [col, step]: [usize; 2],
 ) -> [f32; N] {
-    let cols = args.cols as usize;
-    let end = if col < cols { share.end } else { 0 };
+    let (cols, stride) = (args.cols as usize, args.stride as usize);
+    let share = Share { end: if col < cols { share.end } else { 0 }, ..share };
     let mut all = [neutral(IS_SUM); N];
     let mut take = |x: [f32; N]| {
         for j in 0..N {
             all[j] = combine(IS_SUM, all[j], if IS_SUM { x[j] } else { args.sign * x[j] });
         }
     };
-    // SAFETY: every access lies in the matrix.
-    unsafe {
-        let row = |row: usize| args.inp.add(row * args.stride as usize);
-        let share = Share { end, ..share };
-        if IS_ALIGNED {
-            let vector = |r: usize| load(row(r).add(col));
-            each_row::<_, IN_FLIGHT>(share, vector, u32x4::splat(0), |x| take(T::unpack(x)));
-        } else {
-            let elements = |r: usize| {
-                core::array::from_fn(|j| {
-                    let col = col + j * step;
-                    if col < cols { (*row(r).add(col)).to_f32() } else { 0.0 }
-                })
+    let at = |row: usize| args.inp.wrapping_add(row * stride + col);
+    if IS_ALIGNED {
+        // SAFETY: a whole, aligned vector of the row.
+        let vector = |row: usize| unsafe { load(at(row)) };
+        each_row::<_, IN_FLIGHT>(share, vector, u32x4::splat(0), |x| take(T::unpack(x)));
+    } else if N <= 4 {
+        let elements = |row: usize| {
+            core::array::from_fn(|j| match col + j * step < cols {
+                // SAFETY: an element of the row.
+                true => unsafe { *at(row).add(j * step) }.to_f32(),
+                false => 0.0,
+            })
+        };
+        each_row::<_, IN_FLIGHT>(share, elements, [0.0; N], take);
+    } else {
+        let is_dense = stride == cols;
+        let unaligned = |row: usize| {
+            // What may be read around the columns: the row, or all rows if there are no gaps between them.
+            let (before, after) = match is_dense {
+                true => (row * stride + col, (args.rows as usize - row) * stride - col),
+                false => (col, cols - col),
             };
-            each_row::<_, SINGLE_IN_FLIGHT>(share, elements, [0.0; N], take);
-        }
+            // SAFETY: vectors of the row or the matrix, or elements of the row.
+            unsafe {
+                if before >= N - 1 && after >= 2 * N {
+                    Unaligned::load(at(row))
+                } else {
+                    Unaligned::gather::<T, N>(at(row), cols - col)
+                }
+            }
+        };
+        each_row::<_, IN_FLIGHT>(share, unaligned, Unaligned::NONE, |x| take(T::unpack(x.vector::<T>())));
     }
     all
 }

@@ -23,4 +23,4 @@ pub mod transpose;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use kernels::{AxisKernels, CastTo, TransposeKernels};
 #[cfg(not(target_arch = "nvptx64"))]
-pub use shapes::{Blocks, CastShape, ReduceShape, ScanShape, TransposeShape};
+pub use shapes::{Blocks, CastShape, ReduceShape, ScanShape, TransposeShape, TransposeTiles};

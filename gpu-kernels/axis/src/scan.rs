@@ -1,8 +1,8 @@
 //! Cumulative sums of rows.
 //!
-//! A tile is 8192 elements of a row. Each warp has 512 neighbouring elements of it, and adds them up by shuffles. Sums are
-//! added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group, and then those of the
-//! groups. So a result depends neither on timing nor on which block has which tile.
+//! A tile is 8192 elements of a row. Each warp has 512 neighbouring elements of it, and adds them up by shuffles. A few lanes
+//! have a short row. Sums are added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group,
+//! and then those of the groups. So a result depends neither on timing nor on which block has which tile.
 //!
 //! [`axis_scan()`] takes rows of one tile. [`axis_scan_grid()`] takes longer ones, and reads each element once: a block
 //! publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
@@ -32,7 +32,7 @@ const WRITTEN: u32 = 1 << 16;
 
 /// Computes the cumulative sums of rows that fit a tile.
 ///
-/// `1 << log_warps` warps share a row and hold it. Launched with blocks of 512 threads along x, enough for the rows.
+/// `1 << log_threads` threads share a row and hold it. Launched with blocks of 512 threads along x, enough for the rows.
 ///
 /// # Safety
 /// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
@@ -52,18 +52,20 @@ where
     T: Element<N>,
 {
     let shared = shared_array![f32; WARPS];
-    let warp = thread::thread_idx_x() as usize / 32;
-    let (of_row, warps) = (warp & ((1 << args.log_warps) - 1), 1 << args.log_warps);
-    let row = (thread::block_idx_x() as usize * WARPS + warp) >> args.log_warps;
-    // Warps without a row reach the barrier too.
-    let (row, cols) = if row < args.rows as usize { (row, args.cols as usize) } else { (0, 0) };
-    let share = Share { first: of_row * OF_WARP + N * lane(), cols, is_aligned: args.is_aligned() };
+    let (tid, threads) = (thread::thread_idx_x(), 1 << args.log_threads);
+    let (of_row, lanes) = (tid % threads, threads.min(32));
+    let row = (thread::block_idx_x() as usize * BLOCK + tid as usize) >> args.log_threads;
+    // Threads without a row reach the barrier too.
+    let (row, cols) = if row < args.rows as usize { (row, args.cols) } else { (0, 0) };
+    let inp = args.inp.wrapping_add(row * args.inp_stride as usize);
+    let (warp, step) = (of_row / 32, N as u32 * lanes);
+    let first = warp * OF_WARP as u32 + N as u32 * (of_row % lanes);
+    let share = Share::new(inp, [first, step], cols, args.is_alike());
     // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`.
     unsafe {
-        let inp = args.inp.add(row * args.inp_stride as usize);
         let packed: [u32x4; VECTORS] = share.load::<T, N, VECTORS>(inp);
-        let (x, of_warp) = add_up(share.unpack(inp, packed));
-        let [before, _] = add_warps(shared, of_warp, [warp - of_row, warps]);
+        let (x, of_warp) = add_up(share.unpack(inp, packed), lanes);
+        let [before, _] = add_warps(shared, of_warp, [tid / 32 - warp, threads / lanes].map(|x| x as usize));
         share.store(args.out.add(row * args.out_stride as usize), before, x);
     }
 }
@@ -101,13 +103,12 @@ where
     // The thread's elements of the current tile.
     let held = shared_array![u32x4; HELD * BLOCK].cast::<u32x4>().wrapping_add(tid);
     let tiles = args.rows * args.tiles;
-    let share = |at: Place| Share {
-        first: at.of_row as usize * TILE + tid / 32 * OF_WARP + N * lane(),
-        cols: args.cols as usize,
-        is_aligned: args.is_aligned(),
-    };
     // SAFETY: each tile is one of an existing row.
     let inp = |at: Place| unsafe { args.inp.add(at.row as usize * args.inp_stride as usize) };
+    let share = |at: Place| {
+        let first = at.of_row * TILE as u32 + (tid / 32 * OF_WARP + N * lane()) as u32;
+        Share::new(inp(at), [first, 32 * N as u32], args.cols, args.is_alike())
+    };
     // SAFETY: there is a sum for each tile of the matrix.
     let sum_of = |tile: u32| unsafe { args.sums.cast::<[u32; 4]>().add(tile as usize) };
     let load = |at: Place| -> [u32x4; VECTORS] {
@@ -122,7 +123,7 @@ where
     let publish = |at: Place, packed: [u32x4; VECTORS]| {
         // SAFETY: all threads of the block execute this. Only the functions of `grid` access the words of `sums`.
         unsafe {
-            let (x, of_warp) = add_up(share(at).unpack(inp(at), packed));
+            let (x, of_warp) = add_up(share(at).unpack(inp(at), packed), 32);
             let [before, of_tile] = add_warps(of_warps, of_warp, [0, WARPS]);
             if tid == 0 {
                 let bits = of_tile.to_bits();

@@ -45,28 +45,87 @@ impl ScanShape {
     /// The largest number of blocks of a launch whose blocks wait for each other.
     pub const MOST_BLOCKS: u32 = MOST_BLOCKS as u32;
 
-    /// Returns the launch for `rows` rows of one tile each, with `1 << log_warps` warps for a row.
-    pub fn rows(&self, rows: u32, log_warps: u32) -> LaunchConfig {
-        LaunchConfig::new(rows.div_ceil((self.block / 32) >> log_warps), self.block)
+    /// Returns the logarithm of the number of threads that share a row of `cols` columns, one tile at most.
+    pub fn log_threads(&self, cols: u32) -> u32 {
+        cols.div_ceil(self.of_warp / 32).next_power_of_two().ilog2()
+    }
+
+    /// Returns the launch for `rows` rows of one tile each, with `1 << log_threads` threads for a row.
+    pub fn rows(&self, rows: u32, log_threads: u32) -> LaunchConfig {
+        LaunchConfig::new(rows.div_ceil(self.block >> log_threads), self.block)
     }
 }
 
-/// The tile and the block of a transpose.
+/// The vectors and the block of a transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransposeShape {
-    /// Rows and columns of a tile.
-    pub tile: u32,
+    /// Elements of a vector.
+    pub vector: u32,
     /// Threads.
     pub block: u32,
 }
 
+/// A launch of a transpose: its tiles, and their shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransposeTiles {
+    /// Rows of the input in a tile.
+    pub rows: u32,
+    /// Columns of the input in a tile.
+    pub cols: u32,
+    /// The number of tiles.
+    pub count: u64,
+    /// Elements of a tile in shared memory.
+    pub shared: u32,
+}
+
 impl TransposeShape {
-    /// Returns the launch for a matrix of elements of `element_bytes`, or `None` if it would have too many blocks.
-    pub fn config(&self, [rows, cols]: [u32; 2], element_bytes: usize) -> Option<LaunchConfig> {
-        let blocks = rows.div_ceil(self.tile).checked_mul(cols.div_ceil(self.tile))?;
-        let shared = if self.block == 1 { 0 } else { self.tile * self.tile * element_bytes as u32 };
-        let is_possible = blocks <= i32::MAX as u32;
-        is_possible.then(|| LaunchConfig::new(blocks, self.block).with_shared_bytes(shared))
+    /// The fewest elements of a tile.
+    const LEAST: u64 = 2048;
+    /// Blocks per multiprocessor that share a small matrix.
+    const BLOCKS: u64 = 4;
+
+    /// Returns the tiles for a matrix whose rows, in the input and the output, are `strides` elements apart. Tiles of aligned matrices
+    /// are squares, and those of others have all of the shorter axis if that fits.
+    pub fn tiles(
+        &self,
+        [rows, cols]: [u32; 2],
+        [inp_stride, out_stride]: [u64; 2],
+        is_aligned: bool,
+        multiprocessors: u32,
+    ) -> TransposeTiles {
+        let (n, side) = (self.vector, 16 * self.vector);
+        let (is_wide, short) = (rows <= cols, rows.min(cols));
+        let of_block = u64::from(rows) * u64::from(cols) / (Self::BLOCKS * u64::from(multiprocessors));
+        let area = of_block.clamp(Self::LEAST, u64::from(side * side)) as u32;
+        let [tile_rows, tile_cols] = if is_aligned && short >= side {
+            [side; 2]
+        } else {
+            // The shorter axis in equal parts; the longer one in whole vectors. A run of memory may have parts of two vectors. All
+            // vectors of a tile are no more than those of a square, in the input and in the output.
+            let part = short.div_ceil(short.div_ceil(side));
+            let more = if is_aligned { 0 } else { n };
+            let is_one_run =
+                part == short && u64::from(part) == if is_wide { out_stride } else { inp_stride };
+            let of_short =
+                if is_one_run { (area - more) / part } else { area / (part + more).next_multiple_of(n) };
+            let of_long = (area / part).saturating_sub(more);
+            let long = (of_short.min(of_long) / n).max(1) * n;
+            if is_wide { [part, long.min(cols)] } else { [long.min(rows), part] }
+        };
+        let count = u64::from(rows.div_ceil(tile_rows)) * u64::from(cols.div_ceil(tile_cols));
+        // A row in shared memory, unless rows follow each other without gaps.
+        let more = if is_aligned { n - 1 } else { 2 * n - 2 };
+        let pitch = if inp_stride == u64::from(tile_cols) { tile_cols } else { (tile_cols + more) / n * n };
+        let before = if is_aligned { 0 } else { n - 1 };
+        let shared = (tile_rows * pitch + before).next_multiple_of(8 * n);
+        TransposeTiles { rows: tile_rows, cols: tile_cols, count, shared }
+    }
+
+    /// Returns the launch for these tiles of elements of `element_bytes`, or `None` if it would have too many blocks.
+    pub fn config(&self, tiles: TransposeTiles, element_bytes: usize) -> Option<LaunchConfig> {
+        let blocks = i32::try_from(tiles.count).ok()? as u32;
+        let shared = if self.block == 1 { 0 } else { tiles.shared * element_bytes as u32 };
+        Some(LaunchConfig::new(blocks, self.block).with_shared_bytes(shared))
     }
 }
 

@@ -5,7 +5,7 @@ use cuda_std::thread;
 use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_up};
 
 use super::fold::load;
-use common_kernels::element::Element;
+use common_kernels::element::{Element, VECTOR_ALIGN};
 
 /// Warps of a block.
 pub(super) const WARPS: usize = 16;
@@ -26,41 +26,68 @@ pub(super) fn lane() -> usize {
     thread::thread_idx_x() as usize % 32
 }
 
-/// The thread's vectors of a tile of a row, of `N` elements each: the first one, and every 32nd after it.
+/// The thread's vectors of a tile of a row, of `N` elements each: the first one, and others at equal distances.
+///
+/// A row starts at any element of a vector. Columns count from the start of that vector, so that vectors are aligned.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
     /// The column of the first element.
-    pub first: usize,
-    /// Columns of the row.
-    pub cols: usize,
+    pub first: u32,
+    /// The distance from one vector to the next.
+    pub step: u32,
+    /// The row's first column, and the end of its columns.
+    pub cols: [u32; 2],
     /// Whether the row is read and written by whole vectors.
     pub is_aligned: bool,
 }
 
 impl Share {
-    /// Returns the column of the first element of vector `i`.
+    /// The share from column `first` on of a row of `cols` columns. `row` is its first element, in the input and the output, if
+    /// these are `is_alike`.
     #[inline(always)]
-    fn at<const N: usize>(&self, i: usize) -> usize {
-        self.first + i * 32 * N
+    pub fn new<T>(row: *const T, [first, step]: [u32; 2], cols: u32, is_alike: bool) -> Self {
+        let skip = if is_alike { (row.addr() % VECTOR_ALIGN / size_of::<T>()) as u32 } else { 0 };
+        Self { first, step, cols: [skip, skip + cols], is_aligned: is_alike }
     }
 
-    /// Loads the vectors of an aligned row, zeros past its end. Returns zeros for other rows.
+    /// Returns whether the row has some of the elements of vector `i`, and whether it has all of them.
+    #[inline(always)]
+    fn has<const N: usize>(&self, i: usize) -> [bool; 2] {
+        let (at, [start, end]) = (self.first + i as u32 * self.step, self.cols);
+        let after = at + N as u32;
+        [after > start && at < end, at >= start && after <= end]
+    }
+
+    /// Returns the element `j` of vector `i` of the row, if the row has it: its distance from the first one.
+    #[inline(always)]
+    fn at(&self, i: usize, j: usize) -> Option<usize> {
+        let (at, [start, end]) = (self.first + i as u32 * self.step + j as u32, self.cols);
+        if at >= start && at < end { Some((at - start) as usize) } else { None }
+    }
+
+    /// Returns the distance of a whole vector `i` from the row's first element.
+    #[inline(always)]
+    fn start(&self, i: usize) -> usize {
+        (self.first + i as u32 * self.step - self.cols[0]) as usize
+    }
+
+    /// Loads the vectors that the row has whole. Returns zeros for the others.
     ///
     /// # Safety
-    /// `row` has the share's columns and is aligned if the share is; no code writes it.
+    /// `row` has the share's columns; no code writes it.
     #[inline(always)]
     pub unsafe fn load<T, const N: usize, const VECTORS: usize>(&self, row: *const T) -> [u32x4; VECTORS] {
         core::array::from_fn(|i| {
-            if self.is_aligned && self.at::<N>(i) < self.cols {
+            if self.is_aligned && self.has::<N>(i)[1] {
                 // SAFETY: a whole vector of the row.
-                unsafe { load(row.add(self.at::<N>(i))) }
+                unsafe { load(row.add(self.start(i))) }
             } else {
                 u32x4::splat(0)
             }
         })
     }
 
-    /// Returns the elements: of an aligned row from [`Self::load`]'s `packed`; otherwise loads them one by one.
+    /// Returns the elements: those of whole vectors from [`Self::load`]'s `packed`; it loads the others one by one.
     ///
     /// # Safety
     /// Same as for [`Self::load`].
@@ -70,14 +97,15 @@ impl Share {
         row: *const T,
         packed: [u32x4; VECTORS],
     ) -> [[f32; N]; VECTORS] {
-        if self.is_aligned {
-            return packed.map(T::unpack);
-        }
         core::array::from_fn(|i| {
-            core::array::from_fn(|j| {
-                let col = self.at::<N>(i) + j;
+            let [has_some, has_all] = self.has::<N>(i);
+            if !has_some || self.is_aligned && has_all {
+                return T::unpack(packed[i]);
+            }
+            core::array::from_fn(|j| match self.at(i, j) {
                 // SAFETY: an element of the row.
-                if col < self.cols { unsafe { *row.add(col) }.to_f32() } else { 0.0 }
+                Some(at) => unsafe { *row.add(at) }.to_f32(),
+                None => 0.0,
             })
         })
     }
@@ -94,30 +122,31 @@ impl Share {
         x: [[f32; N]; VECTORS],
     ) {
         for i in 0..VECTORS {
-            let (col, x) = (self.at::<N>(i), x[i].map(|x| before + x));
+            let ([has_some, has_all], x) = (self.has::<N>(i), x[i].map(|x| before + x));
             // SAFETY: the elements lie in the row, aligned if the share is, and only this thread writes them.
             unsafe {
-                if !self.is_aligned {
+                if self.is_aligned && has_all {
+                    T::store(row.add(self.start(i)), x);
+                } else if has_some {
                     for j in 0..N {
-                        if col + j < self.cols {
-                            *row.add(col + j) = T::from_f32(x[j]);
+                        if let Some(at) = self.at(i, j) {
+                            *row.add(at) = T::from_f32(x[j]);
                         }
                     }
-                } else if col < self.cols {
-                    T::store(row.add(col), x);
                 }
             }
         }
     }
 }
 
-/// Returns the cumulative sums of a warp's elements, and the sum of all.
+/// Returns the cumulative sums of the elements of `lanes` neighbouring lanes, and the sum of all.
 ///
 /// # Safety
-/// All lanes of the warp call this.
+/// All lanes of the warp call this. `lanes` is a power of two, at most 32.
 #[inline(always)]
 pub(super) unsafe fn add_up<const N: usize, const VECTORS: usize>(
     mut x: [[f32; N]; VECTORS],
+    lanes: u32,
 ) -> ([[f32; N]; VECTORS], f32) {
     for i in 0..VECTORS {
         for j in 1..N {
@@ -125,22 +154,22 @@ pub(super) unsafe fn add_up<const N: usize, const VECTORS: usize>(
         }
     }
     let mut up_to: [f32; VECTORS] = core::array::from_fn(|i| x[i][N - 1]);
-    let mut before = 0.0;
+    let (mut before, own) = (0.0, lane() as u32 % lanes);
     // SAFETY: all lanes execute this.
     unsafe {
         let mut distance = 1;
-        while distance < 32 {
+        while distance < lanes {
             for i in 0..VECTORS {
-                let (other, is_there) = warp_shuffle_up(u32::MAX, up_to[i], distance, 32);
-                up_to[i] = if is_there { other + up_to[i] } else { up_to[i] };
+                let (other, _) = warp_shuffle_up(u32::MAX, up_to[i], distance, 32);
+                up_to[i] = if own >= distance { other + up_to[i] } else { up_to[i] };
             }
             distance *= 2;
         }
         for i in 0..VECTORS {
-            let (left, is_there) = warp_shuffle_up(u32::MAX, up_to[i], 1, 32);
-            let left = before + if is_there { left } else { 0.0 };
+            let (left, _) = warp_shuffle_up(u32::MAX, up_to[i], 1, 32);
+            let left = before + if own > 0 { left } else { 0.0 };
             x[i] = x[i].map(|x| left + x);
-            before += warp_shuffle_idx(u32::MAX, up_to[i], 31, 32).0;
+            before += warp_shuffle_idx(u32::MAX, up_to[i], lane() as u32 | (lanes - 1), 32).0;
         }
     }
     (x, before)

@@ -1,12 +1,15 @@
 //! The transpose of a strided matrix of elements of 2 or 4 bytes.
 //!
-//! A block of 256 threads has a tile of `16 N` x `16 N` elements, where 16 bytes are `N` elements. Each thread loads `N`
-//! vectors that lie below each other, transposes them in registers, and stores vectors of the transpose to shared memory.
-//! From there neighbouring threads read neighbouring vectors of a row. Vector `v` of row `c` lies at position
-//! `v ^ (c / N % 8)`, so neither the writes nor the reads have bank conflicts. Tiles at the edges and unaligned matrices are
-//! moved element by element.
-//@ ptx(axis_transpose_b32): ld.global.nc.v4 == 4, st.global.v4 == 4, st.shared.v4 == 4, ld.shared.v4 == 4, .local == 0
-//@ ptx(axis_transpose_b16): ld.global.nc.v4 == 8, st.global.v4 == 8, st.shared.v4 == 8, ld.shared.v4 == 8, .local == 0
+//! A block of 256 threads has a tile. Whole tiles of `16 N` x `16 N` elements of aligned matrices, where 16 bytes are `N`
+//! elements, go through registers: each thread loads `N` vectors that lie below each other, transposes them, and stores vectors
+//! of the transpose to shared memory. From there neighbouring threads read neighbouring vectors of a row. Vector `v` of row `c`
+//! lies at position `v ^ (c / N % 8)`, so neither the writes nor the reads have bank conflicts.
+//!
+//! Every other tile is copied to shared memory as it lies in the input, vector by vector. A thread then gathers the elements of
+//! each vector of the output. Rows that follow each other without gaps are one run of memory, so a matrix of few rows or few
+//! columns moves by whole vectors too. Only the vectors at the ends of a run go element by element.
+//@ ptx(axis_transpose_b32): ld.global.nc.v4 == 8, st.global.v4 == 5, st.shared.v4 == 8, ld.shared.v4 == 4, .local == 0
+//@ ptx(axis_transpose_b16): ld.global.nc.v4 == 12, st.global.v4 == 9, st.shared.v4 == 12, ld.shared.v4 == 8, .local == 0
 
 use cuda_std::mem::{load_shared, store_global, store_shared, u32x4};
 use cuda_std::shared::dynamic_shared_mem_aligned;
@@ -16,18 +19,21 @@ use super::args::TransposeArgs;
 use super::fold::load;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::TransposeShape;
+use common_kernels::element::VECTOR_ALIGN;
 
 /// Threads of a block.
 const BLOCK: usize = 256;
 /// Vectors of a row of a tile.
 const VECTORS: usize = 16;
-/// Elements that a thread has in flight when it moves them one by one.
-const IN_FLIGHT: usize = 8;
+/// Vectors that a thread has in flight on their way to shared memory.
+const IN_FLIGHT: usize = 4;
 
 /// An element that has `N` in 16 bytes.
 pub trait Word<const N: usize>: Copy + 'static {
     /// Transposes a square of `N` rows.
     fn transpose(rows: [u32x4; N]) -> [u32x4; N];
+    /// Returns the vector of these elements.
+    fn pack(elements: [Self; N]) -> u32x4;
 }
 
 impl Word<4> for u32 {
@@ -35,6 +41,11 @@ impl Word<4> for u32 {
     fn transpose(rows: [u32x4; 4]) -> [u32x4; 4] {
         let [a, b, c, d] = rows.map(u32x4::to_array);
         core::array::from_fn(|i| u32x4::new(a[i], b[i], c[i], d[i]))
+    }
+
+    #[inline(always)]
+    fn pack(elements: [u32; 4]) -> u32x4 {
+        u32x4::from(elements)
     }
 }
 
@@ -50,38 +61,44 @@ impl Word<8> for u16 {
             u32x4::new(pair(0), pair(1), pair(2), pair(3))
         })
     }
+
+    #[inline(always)]
+    fn pack(elements: [u16; 8]) -> u32x4 {
+        let pair = |i: usize| u32::from(elements[2 * i]) | u32::from(elements[2 * i + 1]) << 16;
+        u32x4::new(pair(0), pair(1), pair(2), pair(3))
+    }
 }
 
 /// `out[col][row] = inp[row][col]`.
 ///
-/// Launched with blocks of 256 threads along x, one per tile in row-major order, with dynamic shared memory for a tile.
+/// Launched with blocks of 256 threads along x, one per tile in row-major order, with the dynamic shared memory of
+/// [`TransposeShape`]'s tiles.
 ///
 /// # Safety
-/// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
-/// `out`, and no code writes `inp`.
+/// The launch is as described. The pointers are valid for their shapes and strides, and multiples of an element's size; the
+/// flags hold; no other code uses `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 256,
     args,
-    facts: TransposeShape = TransposeShape { tile: 16 * N as u32, block: 256 },
+    facts: TransposeShape = TransposeShape { vector: N as u32, block: 256 },
     instances(
         axis_transpose_b32 = <u32, 4>;
         axis_transpose_b16 = <u16, 8>;
     ),
 )]
 pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>) {
-    let tile = VECTORS * N;
+    let side = VECTORS * N;
     let tid = thread::thread_idx_x() as usize;
-    let [first_row, first_col] = first(&args, tile);
-    let (rows, cols) = (args.rows as usize, args.cols as usize);
+    let tile = Tile::of_block(&args);
     let (out_stride, inp_stride) = (args.out_stride as usize, args.inp_stride as usize);
-    let is_whole = args.is_aligned() && first_row + tile <= rows && first_col + tile <= cols;
-    if is_whole {
+    if args.is_aligned() && [tile.rows, tile.cols] == [side as u32; 2] {
         let shared = dynamic_shared_mem_aligned::<u32x4>();
         // SAFETY: the shared memory holds a tile, and its vectors lie in the matrices. A thread writes its own vectors, and reads
         // the others' after the barrier, which all threads of the block reach.
         unsafe {
             let at = |row: usize, vector: usize| shared.add(row * VECTORS + (vector ^ (row / N % 8)));
             let (below, beside) = (tid / VECTORS, tid % VECTORS);
+            let (first_row, first_col) = (tile.first_row as usize, tile.first_col as usize);
             let square = args.inp.add((first_row + N * below) * inp_stride + first_col + N * beside);
             let square = T::transpose(core::array::from_fn(|i| load(square.add(i * inp_stride))));
             for i in 0..N {
@@ -95,34 +112,155 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
             }
         }
     } else {
-        let shared = dynamic_shared_mem_aligned::<u32x4>().cast::<T>();
-        // SAFETY: the shared memory holds a tile, and every access lies in the matrices. A thread writes its own elements, and
-        // reads the others' after the barrier, which all threads of the block reach.
-        unsafe {
-            // Neighbouring elements of a row or of a column of the tile lie in different banks.
-            let at =
-                |row: usize, col: usize| shared.add(row * tile + (col ^ (row % 32 * (4 / size_of::<T>()))));
-            let [step, down, across] = [BLOCK / tile, tid / tile, tid % tile];
-            for first in (0..tile / step).step_by(IN_FLIGHT) {
-                let row = |i: usize| (first + i) * step + down;
-                let is_there = |i: usize| first_row + row(i) < rows && first_col + across < cols;
-                let loaded: [Option<T>; IN_FLIGHT] = core::array::from_fn(|i| {
-                    is_there(i).then(|| *args.inp.add((first_row + row(i)) * inp_stride + first_col + across))
-                });
-                for i in 0..IN_FLIGHT {
-                    if let Some(element) = loaded[i] {
-                        *at(across, row(i)) = element;
+        // SAFETY: the kernel's contract; all threads of the block call this.
+        unsafe { through_shared(&args, tile) };
+    }
+}
+
+/// Moves a tile of any shape and alignment.
+///
+/// # Safety
+/// Same as for [`axis_transpose()`]. All threads of the block call this.
+#[inline(always)]
+unsafe fn through_shared<T: Word<N>, const N: usize>(args: &TransposeArgs<T>, tile: Tile) {
+    let (tid, n) = (thread::thread_idx_x(), N as u32);
+    let shared = dynamic_shared_mem_aligned::<u32x4>().cast::<T>();
+    // Moves vectors that lie a power of two apart to different banks.
+    let moved = |i: u32| ((i / (8 * n)) ^ (i / (64 * n))) % 8 * n;
+    let at = |i: u32| shared.wrapping_add((i ^ moved(i)) as usize);
+    let (out_stride, inp_stride) = (args.out_stride as usize, args.inp_stride as usize);
+    let (row, col) = (tile.first_row as usize, tile.first_col as usize);
+    let from = args.inp.wrapping_add(row * inp_stride + col);
+    let to = args.out.wrapping_add(col * out_stride + row);
+    let inp = Runs::new::<T, N>(from, [tile.rows, tile.cols], inp_stride);
+    let out = Runs::new::<T, N>(to, [tile.cols, tile.rows], out_stride);
+    let pitch = if inp.count == 1 { tile.cols } else { n * inp.vectors };
+    // The elements around a run that lie in the same row, or, if the run has whole rows, in the matrix.
+    let (before, after) = match inp_stride == tile.cols as usize {
+        true => (row * inp_stride, (args.rows as usize - row) * inp_stride),
+        false => (col, args.cols as usize - col),
+    };
+    // The run of a vector, and the vector's first element in it, which may be before the run.
+    let place = |of: &Runs, i: u32| {
+        let (run, vector) = if of.count == 1 { (0, i) } else { (i / of.vectors, i % of.vectors) };
+        (run, vector, (n * vector) as isize - of.skip::<N>(run) as isize)
+    };
+    let vectors = inp.count * inp.vectors;
+    for first in (tid..vectors).step_by(IN_FLIGHT * BLOCK) {
+        let places: [_; IN_FLIGHT] = core::array::from_fn(|i| place(&inp, first + (i * BLOCK) as u32));
+        let is_there = |i: usize| first + ((i * BLOCK) as u32) < vectors;
+        let is_whole = |i: usize| {
+            let start = places[i].2;
+            is_there(i) && start + before as isize >= 0 && start + N as isize <= after as isize
+        };
+        let pointer =
+            |i: usize| from.wrapping_add(places[i].0 as usize * inp_stride).wrapping_offset(places[i].2);
+        let loaded: [u32x4; IN_FLIGHT] = core::array::from_fn(|i| match is_whole(i) {
+            // SAFETY: a vector of the matrix.
+            true => unsafe { load(pointer(i)) },
+            false => u32x4::splat(0),
+        });
+        for i in 0..IN_FLIGHT {
+            let (run, vector, start) = places[i];
+            let to = run * n * inp.vectors + n * vector;
+            if is_whole(i) {
+                // SAFETY: the shared memory holds the vectors of all runs.
+                unsafe { store_shared(at(to).cast(), loaded[i]) };
+            } else if is_there(i) {
+                for j in 0..N {
+                    let k = start.wrapping_add(j as isize) as usize;
+                    if k < inp.len as usize {
+                        // SAFETY: an element of the run.
+                        unsafe { *at(to + j as u32) = *from.wrapping_add(run as usize * inp_stride + k) };
                     }
                 }
             }
-            thread::sync_threads_aligned();
-            for i in 0..tile / step {
-                let row = i * step + down;
-                if first_col + row < cols && first_row + across < rows {
-                    *args.out.add((first_col + row) * out_stride + first_row + across) = *at(row, across);
+        }
+    }
+    // SAFETY: all threads of the block execute this.
+    unsafe { thread::sync_threads_aligned() };
+    for i in (tid..out.count * out.vectors).step_by(BLOCK) {
+        let (run, _, start) = place(&out, i);
+        let to = to.wrapping_add(run as usize * out_stride);
+        let first = if start < 0 { 0 } else { start as u32 };
+        let (mut row, mut col) = (first, run);
+        if out.count == 1 {
+            (row, col) = (first % tile.rows, first / tile.rows);
+        }
+        // The next element of the run.
+        let mut next = || {
+            // SAFETY: an element of the tile, which a thread wrote before the barrier.
+            let element = unsafe { *at(row * pitch + inp.skip::<N>(row) + col) };
+            row += 1;
+            if row == tile.rows {
+                (row, col) = (0, col + 1);
+            }
+            element
+        };
+        if start >= 0 && start as usize + N <= out.len as usize {
+            let vector = T::pack(core::array::from_fn(|_| next()));
+            // SAFETY: a vector of the run, which only this thread writes.
+            unsafe { store_global(to.wrapping_offset(start).cast(), vector) };
+        } else {
+            for j in 0..N {
+                let k = start.wrapping_add(j as isize) as usize;
+                if k < out.len as usize {
+                    // SAFETY: an element of the run, which only this thread writes.
+                    unsafe { *to.wrapping_add(k) = next() };
                 }
             }
         }
+    }
+}
+
+/// The rows of a tile as they lie in memory: as one run if they follow each other without gaps.
+#[derive(Clone, Copy)]
+struct Runs {
+    count: u32,
+    len: u32,
+    /// Vectors of a run, also those at its ends that it has a part of. Some runs have one less.
+    vectors: u32,
+    /// The first run's first element in its vector.
+    first: u32,
+    /// How far the next run's first element is from this in its vector.
+    turn: u32,
+}
+
+impl Runs {
+    #[inline(always)]
+    fn new<T, const N: usize>(ptr: *const T, [rows, cols]: [u32; 2], stride: usize) -> Self {
+        let first = (ptr.addr() % VECTOR_ALIGN / size_of::<T>()) as u32;
+        let is_one = rows == 1 || stride == cols as usize;
+        let (count, len) = if is_one { (1, rows * cols) } else { (rows, cols) };
+        let turn = if is_one { 0 } else { (stride % N) as u32 };
+        let most = if turn == 0 { first } else { N as u32 - 1 };
+        Self { count, len, vectors: (most + len).div_ceil(N as u32), first, turn }
+    }
+
+    /// Returns the place of a run's first element in its vector. If there is one run, the number has no meaning.
+    #[inline(always)]
+    fn skip<const N: usize>(&self, run: u32) -> u32 {
+        (self.first + run * self.turn) % N as u32
+    }
+}
+
+/// A block's part of the input.
+#[derive(Clone, Copy)]
+struct Tile {
+    first_row: u32,
+    first_col: u32,
+    rows: u32,
+    cols: u32,
+}
+
+impl Tile {
+    #[inline(always)]
+    fn of_block<T>(args: &TransposeArgs<T>) -> Self {
+        let (block, across) = (thread::block_idx_x(), args.cols.div_ceil(args.tile_cols));
+        let (first_row, first_col) = (block / across * args.tile_rows, block % across * args.tile_cols);
+        let (rows, cols) =
+            (args.tile_rows.min(args.rows - first_row), args.tile_cols.min(args.cols - first_col));
+        Self { first_row, first_col, rows, cols }
     }
 }
 
@@ -135,27 +273,19 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
 #[kernel(
     max_threads = 1,
     args,
-    facts: TransposeShape = TransposeShape { tile: 16 * N as u32, block: 1 },
+    facts: TransposeShape = TransposeShape { vector: N as u32, block: 1 },
     instances(
         axis_transpose_b32_serial = <u32, 4>, cpu_only = true;
         axis_transpose_b16_serial = <u16, 8>, cpu_only = true;
     ),
 )]
 pub unsafe fn axis_transpose_serial<T: Word<N>, const N: usize>(args: TransposeArgs<T>) {
-    let tile = VECTORS * N;
-    let [first_row, first_col] = first(&args, tile);
-    for row in first_row..(first_row + tile).min(args.rows as usize) {
-        for col in first_col..(first_col + tile).min(args.cols as usize) {
+    let tile = Tile::of_block(&args);
+    for row in (tile.first_row..tile.first_row + tile.rows).map(|row| row as usize) {
+        for col in (tile.first_col..tile.first_col + tile.cols).map(|col| col as usize) {
             let (to, from) = (col * args.out_stride as usize + row, row * args.inp_stride as usize + col);
             // SAFETY: the kernel's contract; row and column lie in the matrix.
             unsafe { *args.out.add(to) = *args.inp.add(from) };
         }
     }
-}
-
-/// Returns the row and the column of the first element of the block's tile.
-#[inline(always)]
-fn first<T>(args: &TransposeArgs<T>, tile: usize) -> [usize; 2] {
-    let (block, across) = (thread::block_idx_x(), args.cols.div_ceil(tile as u32));
-    [(block / across) as usize * tile, (block % across) as usize * tile]
 }

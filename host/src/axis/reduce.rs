@@ -45,8 +45,10 @@ const LEAST_OF_ROW: u32 = 8;
 const LEAST_OF_PART: u32 = 4;
 /// The fewest threads of a row, so that they read whole sectors.
 const LEAST_THREADS: u32 = 8;
-/// The most vectors side by side in a block.
+/// The most vectors side by side in a block, unless there are fewer rows than [`ROWS_IN_FLIGHT`] for each of its threads.
 const MOST_VECTORS: u32 = 32;
+/// The rows that a thread loads at the same time.
+const ROWS_IN_FLIGHT: u32 = 4;
 /// The most rows that one thread of a block adds up: a long chain of additions loses bits.
 const MOST_ROWS: u32 = 256;
 /// The most elements that one CPU thread adds up.
@@ -125,7 +127,9 @@ impl Split {
             return Self::new(0, rows, rows.div_ceil(SERIAL).max(1), 1);
         }
         let vectors = cols.div_ceil(vector);
-        let beside = vectors.next_power_of_two().min(MOST_VECTORS);
+        let of_few = block / rows.div_ceil(ROWS_IN_FLIGHT).max(1).next_power_of_two().min(block);
+        let of_few = of_few.min((vectors / (BLOCKS * multiprocessors)).max(1).next_power_of_two());
+        let beside = vectors.next_power_of_two().min(MOST_VECTORS.max(of_few));
         let groups = block / beside;
         let parts =
             (BLOCKS * multiprocessors / vectors.div_ceil(beside)).min(rows.div_ceil(groups * LEAST_OF_PART));

@@ -1,7 +1,7 @@
 //! Cumulative sums of rows.
 
 use axis_kernels::ScanShape;
-use axis_kernels::args::{ALIGNED, ScanLaunch};
+use axis_kernels::args::{ALIKE, ScanLaunch};
 use axis_kernels::scan::axis_scan_clear;
 use cuda_std::launch::{KernelMeta, LaunchConfig, Limits, RawBuffer};
 use ferrowarp_device::device::Queue;
@@ -9,7 +9,7 @@ use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 
 use crate::element::Element;
-use crate::operation::{MOST, Operation, is_aligned};
+use crate::operation::{MOST, Operation};
 
 /// The name in errors.
 const NAME: &str = "a cumulative sum";
@@ -97,7 +97,7 @@ impl CumulativeSum {
         serial.into_iter().chain(rows).chain([ScanBy::Grid(ScanShape::MOST_BLOCKS)])
     }
 
-    /// Runs one of the [`choices`](Self::choices).
+    /// Runs one of the [`choices`](Self::choices). A row of a tile that starts within a vector may have two.
     #[doc(hidden)]
     pub fn run_by<T: Element>(
         self,
@@ -115,12 +115,22 @@ impl CumulativeSum {
         if rows == 0 || cols == 0 {
             return Ok(());
         }
-        let by = by.or_else(|| Self::choices::<T>(device.limits(), cols as usize).next());
-        let by = by.expect("one kernel takes any rows");
         let (out_stride, inp_stride) = (of_out.stride, of_inp.stride);
         let (out, inp) = (out.raw(), inp.raw());
-        let is_aligned = is_aligned(cols as usize, &[(out, out_stride), (inp, inp_stride)]);
-        let (tiles, warps) = (cols.div_ceil(T::SCAN_GRID.tile), cols.div_ceil(T::SCAN.of_warp));
+        // Where the rows start in their vectors of 16 bytes.
+        let start = |raw: RawBuffer<T>, stride: usize| {
+            let to_next = if rows > 1 { stride.wrapping_mul(size_of::<T>()) } else { 0 };
+            [raw.pointer.addr() % 16, to_next % 16]
+        };
+        let is_alike = start(out, out_stride) == start(inp, inp_stride);
+        let starts_within = is_alike && start(inp, inp_stride) != [0, 0];
+        let span = cols + if starts_within { 16 / size_of::<T>() as u32 - 1 } else { 0 };
+        let by = by.or_else(|| Self::choices::<T>(device.limits(), span as usize).next());
+        let by = match by.expect("one kernel takes any rows") {
+            ScanBy::Rows if span > T::SCAN.tile => ScanBy::Grid(ScanShape::MOST_BLOCKS),
+            by => by,
+        };
+        let log_threads = T::SCAN.log_threads(span);
         let args = ScanLaunch {
             out,
             inp,
@@ -129,16 +139,17 @@ impl CumulativeSum {
             inp_stride: inp_stride as u64,
             rows,
             cols,
-            tiles,
-            log_warps: warps.next_power_of_two().ilog2(),
-            flags: if is_aligned { ALIGNED } else { 0 },
+            tiles: span.div_ceil(T::SCAN_GRID.tile),
+            log_threads,
+            flags: if is_alike { ALIKE } else { 0 },
         };
+        let tiles = args.tiles;
         // SAFETY: shapes and devices were checked, outputs are borrowed exclusively, and the kernel can do the columns.
         // Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match by {
                 ScanBy::Serial => T::SCAN_SERIAL.launch(queue, LaunchConfig::new(rows, 1), args)?,
-                ScanBy::Rows => T::SCAN.launch(queue, T::SCAN.rows(rows, args.log_warps), args)?,
+                ScanBy::Rows => T::SCAN.launch(queue, T::SCAN.rows(rows, log_threads), args)?,
                 ScanBy::Grid(most) => {
                     // The kernel adds the number of blocks to a tile's number twice.
                     let most_tiles = u32::MAX - 2 * ScanShape::MOST_BLOCKS;

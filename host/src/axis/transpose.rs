@@ -103,6 +103,14 @@ impl Transpose {
         let (out_stride, inp_stride) = (of_out.stride, of_inp.stride);
         let [rows, cols] = [of_inp.rows as u32, of_inp.cols as u32];
         let is_aligned = starts_aligned(&[(out, out_stride), (inp, inp_stride)]);
+        let kernel = W::transpose(blocks);
+        let multiprocessors = queue.device().multiprocessors().max(1) as u32;
+        let tiles = kernel.tiles(
+            [rows, cols],
+            [inp_stride, out_stride].map(|stride| stride as u64),
+            is_aligned,
+            multiprocessors,
+        );
         let args = TransposeLaunch {
             out,
             inp,
@@ -110,18 +118,52 @@ impl Transpose {
             inp_stride: inp_stride as u64,
             rows,
             cols,
+            tile_rows: tiles.rows,
+            tile_cols: tiles.cols,
             flags: if is_aligned { ALIGNED } else { 0 },
         };
-        let kernel = W::transpose(blocks);
-        let Some(config) = kernel.config([rows, cols], size_of::<W>()) else {
-            let tiles = (rows as usize).div_ceil(kernel.tile as usize)
-                * (cols as usize).div_ceil(kernel.tile as usize);
-            let most = i32::MAX as usize;
-            return Err(Error::from(Kind::TooLarge { what: "tiles", value: tiles, most }).of(NAME, None));
+        let Some(config) = kernel.config(tiles, size_of::<W>()) else {
+            let (value, most) = (tiles.count as usize, i32::MAX as usize);
+            return Err(Error::from(Kind::TooLarge { what: "tiles", value, most }).of(NAME, None));
         };
         // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Elements and words have the same
         // size, and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
         unsafe { kernel.launch(queue, config, args)? };
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axis_kernels::TransposeShape;
+    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+    #[test]
+    fn tiles_fit_shared_memory_and_narrow_matrices_fill_them() {
+        let mut rng = StdRng::seed_from_u64(71);
+        let mut extent = || {
+            let log = rng.random_range(1..24);
+            rng.random_range(1..=1u32 << log)
+        };
+        for _ in 0..2000 {
+            let ([rows, cols], gaps) = ([extent(), extent()], [extent() % 3, extent() % 3]);
+            let strides = [cols + gaps[0], rows + gaps[1]];
+            for (kernel, bytes) in
+                [(TransposeShape { vector: 8, block: 256 }, 2), (TransposeShape { vector: 4, block: 256 }, 4)]
+            {
+                let is_aligned = strides.iter().all(|stride| stride.is_multiple_of(kernel.vector));
+                let tiles = kernel.tiles([rows, cols], strides.map(u64::from), is_aligned, 132);
+                let side = 16 * kernel.vector;
+                let context = format!("{rows} x {cols}, strides {strides:?}, {bytes} bytes: {tiles:?}");
+                // A square, and a vector more for each of its rows.
+                assert!(tiles.shared <= side * (side + 2 * kernel.vector), "{context}");
+                assert!(tiles.rows <= rows.max(side) && tiles.cols <= cols.max(side), "{context}");
+                let (area, short) = (tiles.rows * tiles.cols, rows.min(cols));
+                let is_large = u64::from(rows) * u64::from(cols) >= 1 << 24 && rows.max(cols) >= 1 << 14;
+                if is_large && gaps == [0; 2] && short < side {
+                    assert!(2 * area >= side * side, "{context}");
+                }
+            }
+        }
     }
 }

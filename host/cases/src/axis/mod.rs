@@ -77,6 +77,11 @@ impl<T: Number + Element> Operand<T> {
         Place::matrix(shape, self.problem.gap, self.problem.start)
     }
 
+    /// Where an output of this shape is stored.
+    fn place_out(&self, shape: [usize; 2]) -> Place {
+        Place::matrix(shape, self.problem.gap, self.problem.start + self.problem.later)
+    }
+
     /// The number at a row and column.
     fn at(&self, row: usize, col: usize) -> f64 {
         let Problem { shape: [_, cols], gap, start, .. } = self.problem;
@@ -136,7 +141,7 @@ impl<T: Number + Element> Operand<T> {
     }
 
     fn scan(&self, device: &Device, by: ScanBy) -> Result<Outputs> {
-        self.run(device, self.place(self.problem.shape), |to: TensorViewMut<'_, T>, inp| {
+        self.run(device, self.place_out(self.problem.shape), |to: TensorViewMut<'_, T>, inp| {
             CumulativeSum::new().run_by(device, to, inp, Some(by))
         })
     }
@@ -157,7 +162,7 @@ impl<T: Number + Element> Operand<T> {
 
     fn transpose(&self, device: &Device, blocks: Blocks) -> Result<Outputs> {
         let [rows, cols] = self.problem.shape;
-        self.run(device, self.place([cols, rows]), |to: TensorViewMut<'_, T>, inp| {
+        self.run(device, self.place_out([cols, rows]), |to: TensorViewMut<'_, T>, inp| {
             Transpose::new().run_by(device, to, inp, blocks)
         })
     }
@@ -234,7 +239,8 @@ fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
         let operand = Later::new(|| Operand::<T>::new(problem));
         let cols = problem.shape[1];
         // Also blocks with several tiles.
-        let by = CumulativeSum::choices::<T>(limits, cols)
+        let before = if problem.is_aligned() { 0 } else { 16 / size_of::<T>() - 1 };
+        let by = CumulativeSum::choices::<T>(limits, cols + before)
             .chain((cols > 2 * T::SCAN_GRID.tile as usize).then_some(ScanBy::Grid(2)));
         for by in by.filter(|by| !is_tiny || *by == ScanBy::Serial) {
             cases.push(case(
@@ -296,8 +302,8 @@ fn case<T: Number + Element>(
     expected: impl Fn(&Operand<T>) -> Vec<Bound> + Send + Sync + 'static,
 ) -> Case {
     let words = move |_: &_| {
-        let Problem { shape: [rows, cols], gap, start, values, .. } = *problem;
-        format!("{} {rows} x {cols}, gap {gap}, start {start}, {values:?}", words(*problem))
+        let Problem { shape: [rows, cols], gap, start, later, values, .. } = *problem;
+        format!("{} {rows} x {cols}, gap {gap}, start {start}, later {later}, {values:?}", words(*problem))
     };
     let kernels = kernels.into_iter().map(|meta| meta.name).collect();
     Case::of(operand, kernels, words, run, move |operand| vec![("out", expected(operand))])
