@@ -127,6 +127,21 @@ impl<T> AttentionArgs<T> {
         Keys { count, diagonal, window: self.window }
     }
 
+    /// Returns the page of a key, and its position there.
+    ///
+    /// # Safety
+    /// The key exists, and the page table has its page.
+    #[inline(always)]
+    pub unsafe fn page(&self, batch: u32, position: u32) -> [u32; 2] {
+        // SAFETY: there is a key, so pages have positions. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(self.page_size != 0) };
+        let in_entry = self.keys / self.page_size;
+        let at = u64::from(batch) * u64::from(in_entry) + u64::from(position / self.page_size);
+        // SAFETY: the key exists, so the table has its page.
+        let page = unsafe { *self.page_table.add(at as usize) }.min(self.pages - 1);
+        [page, position % self.page_size]
+    }
+
     /// Returns the start of a key's row, in elements. With pages, the next positions up to a multiple of 16 follow at the
     /// stride of a position.
     ///
@@ -137,13 +152,9 @@ impl<T> AttentionArgs<T> {
         if self.page_table.is_null() {
             return strides.row(batch, position, key_head);
         }
-        // SAFETY: there is a key, so pages have positions. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(self.page_size != 0) };
-        let in_entry = self.keys / self.page_size;
-        let at = u64::from(batch) * u64::from(in_entry) + u64::from(position / self.page_size);
-        // SAFETY: the key exists, so the table has its page.
-        let page = unsafe { *self.page_table.add(at as usize) }.min(self.pages - 1);
-        strides.row(page, position % self.page_size, key_head)
+        // SAFETY: the key exists, and the table has its page.
+        let [page, position] = unsafe { self.page(batch, position) };
+        strides.row(page, position, key_head)
     }
 
     /// Returns the offset of a query's logarithm.
@@ -227,9 +238,14 @@ impl<T> AttentionArgs<T> {
 
     /// Returns [`Tile::new`] of these arguments.
     #[inline(always)]
-    pub fn tile(&self, tile: u32, rows: u32) -> Tile {
-        Tile::new(self.all_keys(), self.queries, [self.heads, self.group], tile, rows)
+    pub fn tile(&self, keys: impl FnOnce(u32) -> Keys, tile: u32, rows: u32) -> Tile {
+        Tile::new(keys, self.queries, [self.heads, self.group], tile, rows)
     }
+}
+
+/// Returns the neighbouring positions of a page that are copied at once, in tiles of `keys` keys.
+pub const fn page_rows(page_size: u32, keys: u32) -> u32 {
+    1 << if page_size.trailing_zeros() < keys.trailing_zeros() { page_size } else { keys }.trailing_zeros()
 }
 
 /// The keys of a batch entry, and the mask.
@@ -280,15 +296,15 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Returns the next tile.
+    /// Returns the next tile. `keys` returns those of a batch entry.
     #[inline(always)]
-    pub fn next<T>(&mut self, args: &AttentionArgs<T>) -> Option<Tile> {
+    pub fn next<T>(&mut self, args: &AttentionArgs<T>, keys: impl FnOnce(u32) -> Keys) -> Option<Tile> {
         let (block, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
         let first = self.round * blocks;
         let is_backwards = self.round % 2 == 1 && first + blocks <= self.all;
         let tile = first + if is_backwards { blocks - 1 - block } else { block };
         self.round += 1;
-        (tile < self.all).then(|| args.tile(tile, self.rows))
+        (tile < self.all).then(|| args.tile(keys, tile, self.rows))
     }
 }
 
@@ -311,16 +327,22 @@ pub struct Tile {
 
 impl Tile {
     /// Returns tile number `tile` of tiles with `rows` queries. The tiles of a head are consecutive, then come those of the
-    /// next head. The tiles of a head start with the last one, which sees the most keys.
+    /// next head. The tiles of a head start with the last one, which sees the most keys. `keys` returns those of a batch entry.
     #[inline(always)]
-    pub fn new(keys: Keys, queries: u32, [heads, group]: [u32; 2], tile: u32, rows: u32) -> Self {
+    pub fn new(
+        keys: impl FnOnce(u32) -> Keys,
+        queries: u32,
+        [heads, group]: [u32; 2],
+        tile: u32,
+        rows: u32,
+    ) -> Self {
         let tiles = queries.div_ceil(rows);
         // SAFETY: there is a tile, so there are tiles and heads, and groups have heads. It keeps a panic out of the kernel.
         unsafe { core::hint::assert_unchecked(tiles != 0 && heads != 0 && group != 0) };
         let (place, head) = (tile % tiles, tile / tiles);
         let (head, batch) = (head % heads, head / heads);
         let row = (tiles - 1 - place) * rows;
-        let last = queries.min(row + rows) - 1;
+        let (last, keys) = (queries.min(row + rows) - 1, keys(batch));
         let (hidden, visible) = (keys.hidden(row), keys.visible(last));
         Self { row, head, key_head: head / group, batch, hidden, visible }
     }

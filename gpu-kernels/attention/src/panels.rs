@@ -1,7 +1,8 @@
 //! Panels of rows in shared memory: how `wgmma` reads them, and how tensor copies fill and empty them.
 //!
-//! A tile of rows with `SIZE` elements is `SIZE / 64` panels of 64 columns, one after the other. It is an operand in two
-//! ways: by its rows, for dot products of rows, and by its columns, for weighted sums of rows.
+//! A tile of rows with `SIZE` elements is `SIZE / 64` panels of 64 columns, rounded up, one after the other. It is an operand
+//! in two ways: by its rows, for dot products of rows, and by its columns, for weighted sums of rows. Tensor copies fill the
+//! columns after the end of a row with zeros, and do not write them.
 
 use cuda_std::barrier::Barrier;
 use cuda_std::mma::stmatrix;
@@ -18,6 +19,11 @@ pub const ROWS: usize = 64;
 /// Bytes of a panel's row.
 pub const ROW: usize = 2 * COLS;
 
+/// Returns the bytes of a tile.
+pub const fn bytes(rows: usize, size: usize) -> usize {
+    size.div_ceil(COLS) * rows * ROW
+}
+
 /// Starts the copies of `COUNT` positions of one head, `BOX` at a time. `at` is head, first position and batch entry.
 ///
 /// # Safety
@@ -30,18 +36,36 @@ pub unsafe fn copy<const SIZE: usize, const COUNT: usize, const BOX: usize>(
     at: [u32; 3],
     barrier: *mut Barrier,
 ) {
+    let [head, position, batch] = at;
+    let mut row = 0;
+    while row < COUNT {
+        // SAFETY: the caller guarantees it.
+        unsafe { copy_box::<SIZE, COUNT>(to, row, map, [head, position + row as u32, batch], barrier) };
+        row += BOX;
+    }
+}
+
+/// Starts the copies of the positions of one box to row `row` of a tile of `COUNT` rows. `at` is head, first position, and batch
+/// entry or page.
+///
+/// # Safety
+/// Same as for [`tensor::global_to_shared`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn copy_box<const SIZE: usize, const COUNT: usize>(
+    to: *mut u8,
+    row: usize,
+    map: &TensorMap,
+    at: [u32; 3],
+    barrier: *mut Barrier,
+) {
     let [head, position, batch] = at.map(|at| at as i32);
     let mut panel = 0;
-    while panel < SIZE / COLS {
-        let mut row = 0;
-        while row < COUNT {
-            // SAFETY: the stage has room for the box, whose bytes the barrier expects.
-            unsafe {
-                let to = to.add((panel * COUNT + row) * ROW);
-                let at = [(panel * COLS) as i32, head, position + row as i32, batch];
-                tensor::global_to_shared(to, map, at, barrier);
-            }
-            row += BOX;
+    while panel < SIZE.div_ceil(COLS) {
+        // SAFETY: the tile has room for the box, whose bytes the barrier expects.
+        unsafe {
+            let to = to.add((panel * COUNT + row) * ROW);
+            tensor::global_to_shared(to, map, [(panel * COLS) as i32, head, position, batch], barrier);
         }
         panel += 1;
     }
@@ -157,7 +181,7 @@ pub unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
         if thread == 0 {
             let [head, row, batch] = at.map(|at| at as i32);
             let mut panel = 0;
-            while panel < SIZE / COLS {
+            while panel < SIZE.div_ceil(COLS) {
                 let from = panels.add(panel * ROWS * ROW).cast::<Panel<T, ROWS>>();
                 tensor::shared_to_global(map, [(panel * COLS) as i32, head, row, batch], from);
                 panel += 1;

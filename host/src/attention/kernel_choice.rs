@@ -211,19 +211,24 @@ impl<T: Element16> KernelChoice<T> {
     }
 }
 
-/// The `wgmma` kernels that the device has for the head size.
+/// The `wgmma` kernels that the device has for the head size: those with the fewest zeros.
 fn of_warpgroups<T: Element16>(
     profile: &DeviceProfile,
     problem: &Problem,
-) -> impl Iterator<Item = &'static KernelOf<AttentionArgs<T>, WarpgroupShape>> {
-    let (limits, problem) = (profile.limits.clone(), *problem);
-    <T as AttentionKernels>::WARPGROUPS.iter().filter(move |kernel| {
-        kernel.head_size == problem.head_size
-            && problem.is_aligned
-            && !problem.is_ragged
+) -> impl Iterator<Item = &'static KernelOf<AttentionArgs<T>, WarpgroupShape>> + use<T> {
+    let limits = &profile.limits;
+    let takes_it = problem.is_aligned && problem.head_size.is_multiple_of(8);
+    let fits = |kernel: &&KernelOf<_, WarpgroupShape>| {
+        takes_it
+            && kernel.head_size >= problem.head_size
+            && kernel.is_ragged == problem.is_ragged
             && limits.runs(kernel.meta)
             && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
-    })
+    };
+    let mut kernels: Vec<_> = <T as AttentionKernels>::WARPGROUPS.iter().filter(fits).collect();
+    let smallest = kernels.iter().map(|kernel| kernel.head_size).min();
+    kernels.retain(|kernel| Some(kernel.head_size) == smallest);
+    kernels.into_iter()
 }
 
 /// The kernel for many queries by `mma.sync` and the head size, if the device has it.
@@ -318,14 +323,20 @@ mod tests {
         assert_eq!(chosen(80, PROBLEM).unwrap(), "attention_bf16_128_rows");
         assert_eq!(chosen(120, small).unwrap(), "attention_bf16_64_rows");
         let of = |problem| chosen(90, problem).unwrap();
-        assert_eq!(of(Problem { head_size: 96, ..PROBLEM }), "attention_bf16_96_rows");
-        assert_eq!(of(Problem { head_size: 192, ..PROBLEM }), "attention_bf16_192_rows");
-        assert_eq!(of(Problem { head_size: 200, ..PROBLEM }), "attention_bf16_256_rows");
+        for (head_size, kernel) in
+            [(8, "64_3w"), (72, "80_2w"), (88, "96_2w"), (112, "112_2w"), (136, "192_2w"), (200, "256_2w")]
+        {
+            let name = format!("attention_bf16_{kernel}");
+            assert_eq!(of(Problem { head_size, ..PROBLEM }), name);
+        }
         assert_eq!(of(Problem { head_size: 100, ..PROBLEM }), "attention_bf16_128_split");
         assert_eq!(of(Problem { is_aligned: false, ..PROBLEM }), "attention_bf16_128_split");
-        assert_eq!(of(Problem { is_ragged: true, ..PROBLEM }), "attention_bf16_128_rows");
+        for is_paged in [false, true] {
+            let ragged = Problem { is_ragged: true, is_paged, head_size: 80, ..PROBLEM };
+            assert_eq!(of(ragged), "attention_bf16_128_ragged");
+        }
         let paged = Problem { is_ragged: true, is_paged: true, ..PROBLEM };
-        assert_eq!(of(paged), "attention_bf16_128_paged_rows");
+        assert_eq!(chosen(80, paged).unwrap(), "attention_bf16_128_paged_rows");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The tensor maps of a launch.
 
-use attention_kernels::args::AttentionLaunch;
+use attention_kernels::args::{AttentionLaunch, page_rows};
 use attention_kernels::operation::WarpgroupShape;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
@@ -35,8 +35,10 @@ pub(super) fn with_maps<T: TensorElement>(
     let queries = WarpgroupShape::BOX_QUERIES;
     let q_map = map(device, args.q, q, queries)?;
     // Without keys the maps of K and V are unused.
+    let rows =
+        if args.page_table.pointer.is_null() { shape.keys } else { page_rows(args.page_size, shape.keys) };
     let of_keys = |buffer, stored: &Stored| {
-        if stored.is_empty() { Ok(q_map) } else { map(device, buffer, stored, shape.keys) }
+        if stored.is_empty() { Ok(q_map) } else { map(device, buffer, stored, rows) }
     };
     Ok(AttentionLaunch {
         q_map,

@@ -20,8 +20,8 @@
 //! Tensors are `[batch, length, heads, head size]`. The first three axes may be in any order in memory, with gaps, and those of
 //! operands repeated. K and V may have fewer heads than Q (grouped-query attention). Any length is allowed.
 //! Head sizes are 1 to 256. A GPU needs compute capability 8.0. Many queries are fast with head sizes that are multiples of 8 and rows
-//! that start at multiples of 16 bytes; on 9.0, head sizes of 64 and 128 are the fastest. Few queries with many keys (decoding) run at
-//! the speed of reading K and V. [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
+//! that start at multiples of 16 bytes; on 9.0 the best head sizes are 64, 80, 96, 112, 128, 192 and 256. Few queries with many keys
+//! (decoding) run at the speed of reading K and V. [`KernelChoice`] picks the kernel, and prints its choice without a GPU.
 //!
 //! # Masks
 //! [`Causal`] hides the keys after a query. A [sliding window](Attention::sliding_window) also hides keys far before it.

@@ -313,7 +313,8 @@ impl<'a> Attention<'a> {
                     let is_even =
                         self.mask.causal.is_none() || self.mask.window.is_some() || queries <= MOST_IN_TURNS;
                     let multiprocessors = queue.device().multiprocessors() as u32;
-                    let blocks = if is_even { tiles.min(multiprocessors).max(1) } else { tiles };
+                    let is_shared = is_even && kernel.has_many_tiles();
+                    let blocks = if is_shared { tiles.min(multiprocessors).max(1) } else { tiles };
                     kernel.launch(queue, kernel.config(blocks), args)?;
                 }
             }

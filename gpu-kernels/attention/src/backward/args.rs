@@ -186,7 +186,7 @@ impl<T> BackwardArgs<T> {
     /// Returns [`Tile::new`] of these arguments.
     #[inline(always)]
     pub fn query_tile(&self, block: u32, rows: u32) -> Tile {
-        Tile::new(self.all_keys(), self.queries, [self.heads, self.group], block, rows)
+        Tile::new(|_| self.all_keys(), self.queries, [self.heads, self.group], block, rows)
     }
 }
 

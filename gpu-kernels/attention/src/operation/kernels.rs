@@ -13,12 +13,14 @@ use super::warpgroups::{self, attention_warpgroups};
 /// The tile of a `wgmma` kernel, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpgroupShape {
-    /// Elements of a row.
+    /// The largest number of elements of a row.
     pub head_size: u32,
     /// Keys of a tile: rows of the boxes of K and V.
     pub keys: u32,
     /// Queries of a tile.
     pub queries: u32,
+    /// Whether it takes pages, and lengths of the batch entries.
+    pub is_ragged: bool,
     /// Threads of a block.
     pub threads: u32,
     /// Bytes of dynamic shared memory.
@@ -31,17 +33,29 @@ impl WarpgroupShape {
     /// Columns of all boxes.
     pub const BOX_COLS: u32 = 64;
 
-    pub(super) const fn new(head_size: usize, keys: usize, consumers: usize, threads: usize) -> Self {
+    pub(super) const fn new(
+        head_size: usize,
+        keys: usize,
+        consumers: usize,
+        is_ragged: bool,
+        threads: usize,
+    ) -> Self {
         // 1024 spare bytes: the panels start at an address that is a multiple of 1024.
-        let shared_bytes = (warpgroups::shared_bytes(head_size, keys, consumers) + 1024) as u32;
+        let shared_bytes = (warpgroups::shared_bytes(head_size, keys, consumers, is_ragged) + 1024) as u32;
         let queries = Self::BOX_QUERIES * consumers as u32;
         Self {
             head_size: head_size as u32,
             keys: keys as u32,
             queries,
+            is_ragged,
             threads: threads as u32,
             shared_bytes,
         }
+    }
+
+    /// Returns whether a block can compute several tiles.
+    pub fn has_many_tiles(&self) -> bool {
+        warpgroups::has_many_tiles(self.head_size as usize, self.is_ragged)
     }
 
     /// Returns the number of tiles for the queries of all heads in a batch.
@@ -49,7 +63,7 @@ impl WarpgroupShape {
         (u64::from(queries.div_ceil(self.queries)) * u64::from(heads)).saturating_mul(batch.into())
     }
 
-    /// Returns the launch for `blocks` blocks, which share the tiles.
+    /// Returns the launch for `blocks` blocks, which share the tiles, or have one each unless [`Self::has_many_tiles`].
     pub fn config(&self, blocks: u32) -> LaunchConfig {
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
     }

@@ -52,13 +52,13 @@ struct Panels {
 )]
 pub unsafe fn attention_serial<T: Number>(args: AttentionArgs<T>) {
     let size = args.head_size as usize;
-    let tile = args.tile(thread::block_idx_x(), ROWS as u32);
+    // SAFETY: there is a block per tile, so the batch entry exists.
+    let keys_of = |batch| unsafe { args.keys_of(batch) };
+    let tile = args.tile(keys_of, thread::block_idx_x(), ROWS as u32);
     let rows = ROWS.min((args.queries - tile.row) as usize);
     // SAFETY: the panels are the thread's own, and the rows lie in their tensors.
     unsafe {
-        let keys = args.keys_of(tile.batch);
-        let (hidden, visible) = (keys.hidden(tile.row), keys.visible(tile.row + rows as u32 - 1));
-        let tile = Tile { hidden, visible, ..tile };
+        let keys = keys_of(tile.batch);
         let panels = &mut *init(dynamic_shared_mem::<Panels>(), rows, size);
         for row in 0..rows {
             let at = args.q_strides.row(tile.batch, tile.row + row as u32, tile.head);

@@ -51,6 +51,8 @@ pub const BACKWARD: &[Problem] = &[
     at(LARGER, 67, 133).batch(2).heads([2, 2]).head_size(128).top_left().heads_first(8),
     at(LARGER, 66, 130).head_size(96),
     at(LARGER, 66, 130).head_size(8).top_left(),
+    at(LARGER, 67, 131).heads([1, 2]).head_size(104).heads_first(8).top_left(),
+    at(LARGER, 70, 90).heads([1, 3]).head_size(40).heads_first(24).bottom_right(),
     at(LARGER, 66, 130).values(Values::Large),
     at(LARGER, 66, 130).head_size(128).values(Values::Dominant),
     at(LARGER, 66, 130).top_left().values(Values::Equal),

@@ -140,6 +140,7 @@ pub const PROBLEMS: &[Problem] = &[
     at(SMALL_AND_EMULATOR, 3, 40).head_size(67),
     at(SMALL_AND_EMULATOR, 9, 70).head_size(80).top_left(),
     at(SMALL_AND_EMULATOR, 5, 66).head_size(96).bottom_right(),
+    at(SMALL_AND_EMULATOR, 3, 35).head_size(104).heads_first(8),
     at(SMALL_AND_EMULATOR, 2, 35).heads([1, 2]).head_size(200),
     at(SMALL, 5, 66).batch(2).head_size(80).bottom_right().cache(Cache::Pages(16)),
     at(SMALL, 3, 70).batch(2).head_size(96).cache(Cache::Pages(32)),
@@ -154,6 +155,20 @@ pub const PROBLEMS: &[Problem] = &[
     at(LARGER, 260, 130).head_size(128).bottom_right().window(1 << 40),
     at(LARGER, 5, 211).batch(3).heads([2, 2]).bottom_right().window(90).cache(Cache::Pages(48)),
     at(LARGER, 30, 500).heads([1, 3]).head_size(192).bottom_right().window(33),
+    // Lengths and pages, with NaN after the keys of a batch entry.
+    at(LARGER, 140, 300).batch(3).heads([1, 2]).head_size(128).bottom_right().cache(Cache::Lengths),
+    at(LARGER, 66, 257).batch(2).head_size(80).heads_first(8).cache(Cache::Lengths),
+    at(LARGER, 140, 300).batch(3).top_left().cache(Cache::Pages(256)),
+    at(LARGER, 130, 290)
+        .batch(2)
+        .heads([2, 2])
+        .head_size(128)
+        .bottom_right()
+        .window(99)
+        .cache(Cache::Pages(32)),
+    at(LARGER, 70, 261).batch(2).head_size(96).heads_first(8).bottom_right().cache(Cache::Pages(48)),
+    at(LARGER, 70, 250).batch(2).head_size(200).cache(Cache::Pages(64)),
+    at(LARGER, 70, 250).batch(2).head_size(192).bottom_right().cache(Cache::Lengths),
     // Few queries.
     at(LARGER, 1, 1030).heads([2, 8]).head_size(128),
     at(LARGER, 4, 333).heads([1, 5]).head_size(256).bottom_right(),
@@ -194,6 +209,14 @@ pub const PROBLEMS: &[Problem] = &[
     at(LARGER, 18, 33).head_size(1),
     at(LARGER, 20, 7).head_size(96).bottom_right(),
     at(LARGER, 129, 257).head_size(80).bottom_right(),
+    // Rows that end inside a tensor copy's box, with NaN after them.
+    at(LARGER, 130, 261).heads([2, 1]).head_size(40).heads_first(24).top_left(),
+    at(LARGER, 67, 133).batch(2).head_size(72).heads_first(8),
+    at(LARGER, 130, 150).head_size(88).heads_first(40).bottom_right().window(70),
+    at(LARGER, 66, 260).heads([1, 2]).head_size(112).heads_first(16).top_left(),
+    at(LARGER, 150, 230).heads([1, 2]).head_size(136).heads_first(8).top_left(),
+    at(LARGER, 66, 170).batch(2).head_size(248).heads_first(8).bottom_right().window(90),
+    at(LARGER, 20, 140).head_size(120).heads_first(8).values(Values::Dominant),
     at(DEVICE, 131, 515).batch(2).heads([2, 1]).head_size(128),
     at(DEVICE, 400, 400).top_left(),
 ];

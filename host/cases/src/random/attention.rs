@@ -35,7 +35,11 @@ impl<T: Number + Element16> Common<T> {
         let batch = pick(rng, &[1, 1, 1, 2, 3, 4]);
         let heads @ [key_heads, group] = [pick(rng, &[1, 1, 2, 3]), pick(rng, &[1, 1, 1, 2, 4, 5, 8])];
         let head_size = pick(rng, &[64, 64, 128, 128, 8, 16, 96, 256, 0]);
-        let head_size = if head_size == 0 { rng.random_range(1..=256) } else { head_size };
+        let multiple = pick(rng, &[1, 8]);
+        let head_size = match head_size {
+            0 => rng.random_range(1..=256_usize).next_multiple_of(multiple),
+            size => size,
+        };
         let mut lengths: [usize; 2] = extents(rng, terms / (batch * key_heads * group * head_size));
         // The next token of sequences.
         if rng.random_ratio(1, 4) {
