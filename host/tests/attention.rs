@@ -93,15 +93,17 @@ fn errors_of_pages_name_the_value_and_the_fix() {
 
 #[test]
 fn gradients_need_a_gpu_from_8_0_on_and_at_most_256_elements() {
-    let error = |capability: u32, head_size: usize| {
+    let of_batch = |batch: usize, capability: u32, head_size: usize| {
         let limits = Limits { capability, runs_cpu_only: false, ..Limits::default() };
         let device = Device::cpu_with(Executor::new().with_limits(limits));
-        let x = zeros(&device, [1, 1, 1, head_size]);
-        let logs = Tensor::<f32>::zeros(&device, [1, 1, 1]).unwrap();
+        let x = zeros(&device, [batch, 1, 1, head_size]);
+        let logs = Tensor::<f32>::zeros(&device, [batch, 1, 1]).unwrap();
         let gradients = Attention::new().backward(&device, &x, &x, &x, &x, (&x, &logs));
         gradients.map(drop).map_err(|error| error.to_string())
     };
+    let error = |capability: u32, head_size: usize| of_batch(1, capability, head_size);
     for head_size in [1, 12, 16, 200] {
+        assert_eq!(of_batch(0, 80, head_size), Ok(()), "an empty batch");
         assert_eq!(error(80, head_size), Ok(()));
         assert_eq!(error(90, head_size), Ok(()));
         assert_eq!(error(120, head_size), Ok(()));

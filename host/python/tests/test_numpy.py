@@ -184,7 +184,9 @@ def test_the_mean_counts_the_rows_that_are_not_ignored(kind, ignored):
     targets[:9] = [156, 156, 0, 0, 0, 2, 2, 3, 3]
     losses = reference.cross_entropy(logits, targets.astype(np.int64), ignored)
     expected = losses.sum() / (targets.astype(np.int64) != ignored).sum()
-    check(fw.cross_entropy(logits, targets, ignore_index=ignored), expected, np.float32, 10)
+    mean = fw.cross_entropy(logits, targets, ignore_index=ignored)
+    assert mean.dtype == np.float32
+    check(mean, expected, np.float32, 10)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -226,6 +228,7 @@ ERRORS = [
     (lambda: fw.cross_entropy(F32, np.zeros(2, np.int64), reduction="all"), ValueError, "reduction is 'all'"),
     (lambda: fw.top_k(F32, 0), ValueError, "top-k failed: k is 0; it must be from 1 to 128"),
     (lambda: fw.top_k(F32, -1), ValueError, "the k is -1; it must be at least 0"),
+    (lambda: fw.sum(F32, "cols"), TypeError, "dim is 'cols'; it must be a whole number"),
     (lambda: fw.sample(F32, top_p=2.0), ValueError, "sampling failed: top-p is 2"),
     (lambda: fw.top_k(F32, 1 << 31), ValueError, "top-k failed: the k is 2147483648; it must be from 1 to 128"),
     (lambda: fw.top_k(F32, 1, scale=1e-50), ValueError, "top-k failed: the scale is 1e-50"),

@@ -131,6 +131,9 @@ impl Attention<'_> {
         };
         let has_queries = [queries, heads, batch].iter().all(|&extent| extent > 0);
         let has_keys = [keys, key_heads, batch].iter().all(|&extent| extent > 0);
+        if !has_queries && !has_keys {
+            return Ok(());
+        }
         let rows = u64::from(queries.next_multiple_of(PADDED)) * u64::from(heads) * u64::from(batch);
         let rows = operation.count("padded queries of all heads", rows as usize, MOST)?;
         let mut stats = queue.alloc_unwritten::<f32>(2 * rows as usize)?;
@@ -155,9 +158,6 @@ impl Attention<'_> {
                 }
                 BackwardBy::Warpgroups { size } => {
                     assert!(unaligned.is_none(), "{} takes aligned rows", T::KEYS[size].meta.name);
-                    if !has_queries && !has_keys {
-                        return Ok(());
-                    }
                     let args = layouts.with_maps(device, args)?;
                     if has_queries {
                         T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
@@ -181,6 +181,7 @@ impl Attention<'_> {
                     args.sums = RawBuffer::written(&mut sums);
                     args.sum_size = kernel.head_size;
                     args.turn_queries = kernel.queries;
+                    // It also sets the turns to zero.
                     T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
                     if has_keys {
                         let tiles = counted(kernel.tiles(keys, key_heads, batch))?;

@@ -17,6 +17,9 @@ _CAUSAL = {None: 0, False: 0, True: 2, "top_left": 1, "bottom_right": 2}
 
 
 def _moved(x: Any, source: int, destination: int) -> Any:
+    for axis in (source, destination):
+        if not isinstance(axis, int):
+            raise TypeError(f"dim is {axis!r}; it must be a whole number")
     return x.movedim(source, destination) if _backend.is_torch(x) else numpy.moveaxis(x, source, destination)
 
 
@@ -93,7 +96,8 @@ def cross_entropy(
         raise ValueError(f"reduction is {reduction!r}; it must be one of 'mean', 'sum', 'none'")
     # 64 bits hold every index.
     wide = targets.long() if _backend.is_torch(targets) else targets.astype(numpy.int64)
-    return losses.sum() / (wide != ignore_index).sum()
+    counted = (wide != ignore_index).sum()
+    return losses.sum() / (counted if _backend.is_torch(targets) else losses.dtype.type(counted))
 
 
 def top_k(
