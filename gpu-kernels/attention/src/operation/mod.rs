@@ -17,6 +17,7 @@ mod part;
 mod row_mask;
 mod row_steps;
 pub mod turns;
+mod warpgroup_consumer;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;
