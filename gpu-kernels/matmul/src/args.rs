@@ -76,7 +76,7 @@ pub struct MatmulArgs<T> {
     pub k: u32,
     /// Matrices, for kernels whose grid does not have the number.
     pub batch: u32,
-    /// If `b_map` has [folded](super::operation::align::matmul_fold) rows of B, the terms of A from one row of a group to the next;
+    /// If `b_map` has [folded](fn@super::operation::align::matmul_fold) rows of B, the terms of A from one row of a group to the next;
     /// otherwise 0.
     pub folded: u32,
     /// Splits of k. With more than one, `out` holds their sums in `f32`, without the rest of the formula.

@@ -179,7 +179,7 @@ impl<T: Element> KernelChoice<T> {
     /// The kernel for few rows with the fewest tiles, and then the fewest rows per tile.
     fn of_few_rows(profile: &DeviceProfile, problem: &Problem) -> Option<Self> {
         let is_three = size_of::<T>() == 4 && problem.precision == Precision::F32;
-        let of_b = u64::from(problem.n) * u64::from(problem.k) * u64::from(problem.batch);
+        let of_b = (u64::from(problem.n) * u64::from(problem.k)).saturating_mul(problem.batch.into());
         if problem.m > FEW_ROWS[usize::from(is_three)] || !problem.is_aligned && of_b < LEAST_FOLDED {
             return None;
         }

@@ -12,6 +12,9 @@ use super::part::{Part, pitch};
 use super::row_mask::Mask;
 use common_kernels::element::Number;
 
+/// The named barrier of the steps: some warps may be in the loop with masks and others in the one without.
+const STEP: u32 = 1;
+
 /// What the warps of a block compute with, and where a lane finds it.
 pub struct Block<
     'a,
@@ -190,9 +193,10 @@ impl<
         let first = at.tile * KEYS as u32;
         // The keys have arrived, and no warp reads the last tile's values any more.
         pipeline::wait_all();
-        // SAFETY: all threads execute this, and then nothing uses the buffers that are filled.
+        // SAFETY: all threads execute this, some of them in the loop of the other steps, and then nothing uses the buffers
+        // that are filled.
         unsafe {
-            thread::sync_threads_aligned();
+            thread::sync_named_aligned(STEP, THREADS as u32);
             if STAGED {
                 self.copy_next::<MASKED>(at, end);
             } else {
@@ -215,9 +219,9 @@ impl<
         }
         // The values have arrived, and no warp reads the keys any more.
         pipeline::wait_all();
-        // SAFETY: all threads execute this, and then nothing uses the buffer of the keys.
+        // SAFETY: all threads execute this, as above, and then nothing uses the buffer of the keys.
         unsafe {
-            thread::sync_threads_aligned();
+            thread::sync_named_aligned(STEP, THREADS as u32);
             self.copy_next::<MASKED>(at, end);
         }
         pipeline::commit();

@@ -77,6 +77,8 @@ setters! {
 pub const PROBLEMS: &[Problem] = &[
     at(TINY, [8, 8, 8]),
     at(SMALL_AND_EMULATOR, [24, 16, 200]).gap(8),
+    // Groups of rows of B are aligned, single rows are not.
+    at(SMALL_AND_EXECUTOR, [3, 5, 16]),
     at(SMALL_AND_EXECUTOR, [9, 5, 33]).gap(1).epilogue(Activation::Relu),
     at(EMULATOR, [35, 70, 129]).gap(1).epilogue(Activation::Gelu).also_f32(),
     at(LARGER, [1, 1, 1]),
@@ -89,7 +91,6 @@ pub const PROBLEMS: &[Problem] = &[
     at(LARGER, [136, 264, 200]).batch(2).gap(8).epilogue(Activation::Gelu).also_f32(),
     at(LARGER, [65, 131, 97]).batch(3).gap(3).epilogue(Activation::Gelu).also_f32(),
     at(LARGER, [1, 300, 515]).gap(8),
-    // Groups of rows of B are aligned, single rows are not.
     at(LARGER, [9, 131, 136]).batch(2).epilogue(Activation::Gelu),
     // Rows are aligned in every layout, and end within 16 bytes.
     at(LARGER, [67, 75, 67]).gap(5),
