@@ -78,7 +78,7 @@ pub const PROBLEMS: &[Problem] = &[
     at(TINY, [8, 8, 8]),
     at(SMALL_AND_EMULATOR, [24, 16, 200]).gap(8),
     // Groups of rows of B are aligned, single rows are not.
-    at(SMALL_AND_EXECUTOR, [3, 5, 16]),
+    at(SMALL_AND_EMULATOR, [3, 5, 16]),
     at(SMALL_AND_EXECUTOR, [9, 5, 33]).gap(1).epilogue(Activation::Relu),
     at(EMULATOR, [35, 70, 129]).gap(1).epilogue(Activation::Gelu).also_f32(),
     at(LARGER, [1, 1, 1]),
