@@ -1,7 +1,7 @@
 //! Tiles of rows in shared memory for `mma.sync`: how all threads of a block fill them, and how a warp multiplies them.
 
 use cuda_std::hint::opaque;
-use cuda_std::mem::{store_shared, u32x4};
+use cuda_std::mem::u32x4;
 use cuda_std::mma::{Element, FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles};
 use cuda_std::pipeline::memcpy_async_l2_zfill;
 use cuda_std::shared::SharedPtr;
@@ -45,39 +45,45 @@ impl<T: Number> Rows<T> {
         tile: *mut T,
         tid: usize,
     ) {
-        let (across, down) = const { (SIZE / VECTOR, THREADS * VECTOR / SIZE) };
-        const { assert!((THREADS * VECTOR).is_multiple_of(SIZE) && COUNT.is_multiple_of(THREADS * VECTOR / SIZE)) };
+        let (across, count) = const { (SIZE / VECTOR, COUNT * SIZE / VECTOR / THREADS) };
+        const { assert!((COUNT * SIZE).is_multiple_of(THREADS * VECTOR)) };
         // Computed again for each tile: the addresses would take registers between the copies.
         let tid = opaque(tid);
-        let (row, column) = (tid / across, tid % across * VECTOR);
-        let left = self.size.saturating_sub(column as u32).min(VECTOR as u32);
-        let from = self.first.wrapping_add(row * self.stride as usize + column);
-        let to = tile.wrapping_add(row * pitch(SIZE) + column);
-        let shared = SharedPtr::from(to);
+        let to = SharedPtr::from(tile);
+        // The row of a vector, its first element, the number of elements that exist, and its place in the tile.
+        let vector = |i: usize| {
+            // If a row of threads copies whole rows, the column does not change.
+            let (row, column) = if const { THREADS.is_multiple_of(SIZE / VECTOR) } {
+                (tid / across + i * const { THREADS * VECTOR / SIZE }, tid % across * VECTOR)
+            } else {
+                ((tid + i * THREADS) / across, (tid + i * THREADS) % across * VECTOR)
+            };
+            let left = self.size.saturating_sub(column as u32).min(VECTOR as u32);
+            let left = if (row as u32) < self.count { left } else { 0 };
+            let to = to.wrapping_byte_add(((row * pitch(SIZE) + column) * size_of::<T>()) as u32);
+            (self.first.wrapping_add(row * self.stride as usize + column), left, to)
+        };
         let mut i = 0;
-        while self.is_aligned && i < COUNT / down {
-            let count = if ((row + i * down) as u32) < self.count { left } else { 0 };
-            let from = from.wrapping_add(i * down * self.stride as usize);
-            let to = shared.wrapping_byte_add((i * down * pitch(SIZE) * size_of::<T>()) as u32);
-            // SAFETY: the row has `count` elements from there on, aligned, and the tile has the vector.
-            unsafe { memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * count) };
+        while self.is_aligned && i < count {
+            let (from, left, to) = vector(i);
+            // SAFETY: the row has `left` elements from there on, aligned, and the tile has the vector.
+            unsafe { memcpy_async_l2_zfill::<u32x4>(to.cast(), from.cast(), 2 * left) };
             i += 1;
         }
-        while i < COUNT / down {
-            let count = if ((row + i * down) as u32) < self.count { left } else { 0 };
-            let from = from.wrapping_add(i * down * self.stride as usize);
+        while i < count {
+            let (from, left, to) = vector(i);
             let mut words = [0u32; 4];
             let mut element = 0;
             while element < VECTOR {
-                if (element as u32) < count {
-                    // SAFETY: the row has `count` elements from there on.
+                if (element as u32) < left {
+                    // SAFETY: the row has `left` elements from there on.
                     let bits = unsafe { *from.add(element).cast::<u16>() };
                     words[element / 2] |= u32::from(bits) << (16 * (element % 2));
                 }
                 element += 1;
             }
             // SAFETY: the tile has the vector.
-            unsafe { store_shared(to.wrapping_add(i * down * pitch(SIZE)).cast(), u32x4::from(words)) };
+            unsafe { to.cast().write(u32x4::from(words)) };
             i = opaque(i + 1);
         }
     }

@@ -71,13 +71,18 @@ pub struct FusedShape {
 }
 
 impl FusedShape {
-    pub(super) const fn new(head_size: usize, keys: usize, queries: usize, threads: usize) -> Self {
+    pub(super) const fn new(
+        head_size: usize,
+        keys: usize,
+        queries: usize,
+        [threads, stages, with]: [usize; 3],
+    ) -> Self {
         Self {
             head_size: head_size as u32,
             keys: keys as u32,
             queries: queries as u32,
             threads: threads as u32,
-            shared_bytes: fused::shared_bytes(head_size, keys, queries) as u32,
+            shared_bytes: fused::shared_bytes(head_size, keys, queries, stages, with) as u32,
         }
     }
 

@@ -5,6 +5,7 @@ use cuda_std::fastmath::ex2_approx_ftz;
 use cuda_std::mem::f32x2;
 use cuda_std::mma::{self, FragmentA, FragmentC, mma_sync_tiles};
 use cuda_std::shared::SharedPtr;
+use cuda_std::thread::sync_named_aligned;
 use cuda_std::wgmma::Element16;
 
 use super::super::args::ALIGNED;
@@ -14,7 +15,7 @@ use common_kernels::element::Number;
 
 /// A tile of queries in shared memory, as a lane sees it.
 #[derive(Clone, Copy)]
-pub struct Queries<T, const SIZE: usize> {
+pub struct Queries<T, const SIZE: usize, const QUERIES: usize> {
     /// The first query.
     pub first: u32,
     /// Q.
@@ -27,13 +28,52 @@ pub struct Queries<T, const SIZE: usize> {
     pub d_across: Lanes<T, SIZE>,
     /// The logarithms of the queries, and then their deltas.
     pub stats: SharedPtr<f32>,
-    /// Written: dS, keys by queries.
-    pub ds: SharedPtr<T>,
+    /// P, for warps that share it.
+    pub p: Weights<T, QUERIES>,
+    /// Written: dS.
+    pub ds: Weights<T, QUERIES>,
 }
 
-/// `M` times 16 keys of a warp. Its methods are for all lanes of the warp together.
+/// P or dS in shared memory, keys by queries, as a lane sees it.
+#[derive(Clone, Copy)]
+pub struct Weights<T, const QUERIES: usize> {
+    first: SharedPtr<T>,
+    down: Lanes<T, QUERIES>,
+}
+
+impl<T, const QUERIES: usize> Weights<T, QUERIES> {
+    /// A tile that starts there.
+    #[inline(always)]
+    pub fn new(tile: *mut T, lane: usize) -> Self {
+        Self { first: tile.into(), down: Lanes::down(tile, lane) }
+    }
+
+    /// Returns the address of an element.
+    #[inline(always)]
+    fn at(&self, key: usize, query: usize) -> SharedPtr<T> {
+        self.first.wrapping_byte_add(((key * pitch(QUERIES) + query) * size_of::<T>()) as u32)
+    }
+}
+
+/// The part of a tile of keys that belongs to a warp.
+#[derive(Clone, Copy)]
+pub struct Place {
+    /// The first key whose P the warp computes.
+    pub own: usize,
+    /// Which 16 of the queries it computes it for.
+    pub part: usize,
+    /// The first key whose gradients it adds up.
+    pub shared: usize,
+    /// The first column of the gradients that it adds up.
+    pub column: usize,
+    /// The barrier of the warps that add up the gradients of these keys, and their number of threads.
+    pub barrier: [u32; 2],
+}
+
+/// The sums of a warp. Its methods are for all lanes of the warp together.
 ///
-/// It adds up `O` times 8 columns of their gradients. `HELD` of the `STEPS` times 16 columns of K are in registers.
+/// It computes P and dS of `M` times 16 keys, and adds up `O` times 8 columns of the gradients of `MM` times 16 keys, its own
+/// first. If these are more, other warps compute the rest of P. `HELD` of the `STEPS` times 16 columns of K are in registers.
 pub struct KeySums<
     'a,
     T,
@@ -42,19 +82,17 @@ pub struct KeySums<
     const STEPS: usize,
     const M: usize,
     const O: usize,
+    const MM: usize,
 > {
     args: &'a BackwardArgs<T>,
     lane: usize,
-    /// The first of the warp's keys in the tile.
-    own: usize,
-    /// The first of its columns of the gradients.
-    column: usize,
+    at: Place,
     tile: KeyTile,
     k_down: Lanes<T, SIZE>,
     k: [[FragmentA<T>; M]; HELD],
     v: [[FragmentA<T>; M]; STEPS],
-    dk: [[FragmentC; O]; M],
-    dv: [[FragmentC; O]; M],
+    dk: [[FragmentC; O]; MM],
+    dv: [[FragmentC; O]; MM],
 }
 
 impl<
@@ -65,9 +103,10 @@ impl<
     const STEPS: usize,
     const M: usize,
     const O: usize,
-> KeySums<'a, T, SIZE, HELD, STEPS, M, O>
+    const MM: usize,
+> KeySums<'a, T, SIZE, HELD, STEPS, M, O, MM>
 {
-    /// Starts with sums of zero, for the keys from `own` on in the tile and the columns from `column` on.
+    /// Starts with sums of zero.
     ///
     /// # Safety
     /// All lanes of the warp call this. K and V are complete; K stays as it is.
@@ -78,7 +117,7 @@ impl<
         tile: KeyTile,
         [k_down, v_down]: [Lanes<T, SIZE>; 2],
         lane: usize,
-        [own, column]: [usize; 2],
+        at: Place,
     ) -> Self {
         let none = FragmentA::<T>::from_registers([0; 4]);
         let (mut k, mut v) = ([[none; M]; HELD], [[none; M]; STEPS]);
@@ -89,35 +128,44 @@ impl<
                 // SAFETY: all lanes of the warp execute this, and the tiles are complete.
                 unsafe {
                     if HELD > 0 {
-                        k[i][m] = k_down.a(own + 16 * m, 16 * i);
+                        k[i][m] = k_down.a(at.own + 16 * m, 16 * i);
                     }
-                    v[i][m] = v_down.a(own + 16 * m, 16 * i);
+                    v[i][m] = v_down.a(at.own + 16 * m, 16 * i);
                 }
                 m += 1;
             }
             i += 1;
         }
-        let zero = [[FragmentC::ZERO; O]; M];
-        Self { args, lane, own, column, tile, k_down, k, v, dk: zero, dv: zero }
+        let zero = [[FragmentC::ZERO; O]; MM];
+        Self { args, lane, at, tile, k_down, k, v, dk: zero, dv: zero }
     }
 
     /// The first key.
     #[inline(always)]
     fn first_key(&self) -> u32 {
-        self.tile.first + self.own as u32
+        self.tile.first + self.at.own as u32
     }
 
-    /// Adds 16 queries, from number `c` of the tile on. Writes dS if the columns are the first ones.
+    /// The first key of a fragment of the gradients in the tile.
+    #[inline(always)]
+    fn row(&self, m: usize) -> usize {
+        let Place { own, shared, .. } = self.at;
+        shared + (own - shared + 16 * m) % (16 * MM)
+    }
+
+    /// Adds `PARTS` times 16 queries, from number `first` of the tile on, and writes the warp's dS.
     ///
     /// # Safety
     /// All lanes of the warp call this. The tile is complete.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn add_queries<const QUERIES: usize, const MASKED: bool>(
+    pub unsafe fn add_queries<const QUERIES: usize, const PARTS: usize, const MASKED: bool>(
         &mut self,
-        queries: &Queries<T, SIZE>,
-        c: usize,
+        queries: &Queries<T, SIZE, QUERIES>,
+        first: usize,
     ) {
+        let Place { own, part, column, barrier: [barrier, threads], .. } = self.at;
+        let c = first + 16 * part;
         let none = FragmentA::<T>::from_registers([0; 4]);
         let (row, pair) = (self.lane / 4, self.lane % 4 * 2);
         let (mut p, mut dp) = ([[FragmentC::ZERO; 2]; M], [[FragmentC::ZERO; 2]; M]);
@@ -128,7 +176,7 @@ impl<
                 let mut k = [none; M];
                 let mut m = 0;
                 while m < M {
-                    k[m] = if HELD > 0 { self.k[i][m] } else { self.k_down.a(self.own + 16 * m, 16 * i) };
+                    k[m] = if HELD > 0 { self.k[i][m] } else { self.k_down.a(own + 16 * m, 16 * i) };
                     m += 1;
                 }
                 mma_sync_tiles(&k, &queries.q_across.b(c, 16 * i), &mut p);
@@ -147,11 +195,10 @@ impl<
             // SAFETY: the tile has these numbers.
             unsafe { at.cast::<f32x2>().read() }
         };
-        let to = queries
-            .ds
-            .wrapping_byte_add((((self.own + row) * pitch(QUERIES) + c + pair) * size_of::<T>()) as u32);
+        let (to_p, to_ds) = (queries.p.at(own + row, c + pair), queries.ds.at(own + row, c + pair));
+        let after = |key: usize, query: usize| ((key * pitch(QUERIES) + query) * size_of::<T>()) as u32;
         let factor = self.args.scale * core::f32::consts::LOG2_E;
-        let mut weights = [none; M];
+        let mut weights = [none; MM];
         let mut m = 0;
         while m < M {
             let mut words = [0; 4];
@@ -162,6 +209,13 @@ impl<
                 let x = [of(x[0], logs.x), of(x[1], logs.y), of(x[2], logs.x), of(x[3], logs.y)];
                 p[m][n] = FragmentC(x);
                 [words[2 * n], words[2 * n + 1]] = [T::pack([x[0], x[1]]), T::pack([x[2], x[3]])];
+                if MM > M {
+                    // SAFETY: the lane alone writes these elements of P.
+                    unsafe {
+                        to_p.wrapping_byte_add(after(16 * m, 8 * n)).cast().write(words[2 * n]);
+                        to_p.wrapping_byte_add(after(16 * m + 8, 8 * n)).cast().write(words[2 * n + 1]);
+                    }
+                }
                 n += 1;
             }
             weights[m] = FragmentA::from_registers(words);
@@ -174,7 +228,7 @@ impl<
             unsafe { mma_sync_tiles(&self.v[i], &queries.d_across.b(c, 16 * i), &mut dp) };
             i += 1;
         }
-        let mut ds = [none; M];
+        let mut ds = [none; MM];
         let mut m = 0;
         while m < M {
             let mut words = [0; 4];
@@ -184,29 +238,41 @@ impl<
                 let first = [p[0] * (x[0] - deltas.x), p[1] * (x[1] - deltas.y)];
                 let second = [p[2] * (x[2] - deltas.x), p[3] * (x[3] - deltas.y)];
                 [words[2 * n], words[2 * n + 1]] = [T::pack(first), T::pack(second)];
-                if self.column == 0 {
-                    let to = |key: usize| {
-                        to.wrapping_byte_add(((key * pitch(QUERIES) + 8 * n) * size_of::<T>()) as u32)
-                    };
-                    // SAFETY: the lane alone writes these elements of dS.
-                    unsafe {
-                        to(16 * m).cast().write(words[2 * n]);
-                        to(16 * m + 8).cast().write(words[2 * n + 1]);
-                    }
+                // SAFETY: the lane alone writes these elements of dS.
+                unsafe {
+                    to_ds.wrapping_byte_add(after(16 * m, 8 * n)).cast().write(words[2 * n]);
+                    to_ds.wrapping_byte_add(after(16 * m + 8, 8 * n)).cast().write(words[2 * n + 1]);
                 }
                 n += 1;
             }
             ds[m] = FragmentA::from_registers(words);
             m += 1;
         }
-        let mut n = 0;
-        while n < O {
-            // SAFETY: all lanes of the warp execute this, and the tiles are complete.
-            unsafe {
-                add(&mut self.dv, &weights, &queries.d_down.b_trans(c, self.column + 8 * n), n);
-                add(&mut self.dk, &ds, &queries.q_down.b_trans(c, self.column + 8 * n), n);
+        if MM > M {
+            // SAFETY: all lanes of the warps with these keys execute this, and no others.
+            unsafe { sync_named_aligned(barrier, threads) };
+        }
+        let mut part = 0;
+        while part < PARTS {
+            let c = if PARTS > 1 { first + 16 * part } else { c };
+            // The warp's own P and dS are in registers.
+            let mut m = if PARTS > 1 { 0 } else { M };
+            while m < MM {
+                let row = self.row(m);
+                // SAFETY: all lanes of the warp execute this, and the tiles are complete.
+                unsafe { (weights[m], ds[m]) = (queries.p.down.a(row, c), queries.ds.down.a(row, c)) };
+                m += 1;
             }
-            n += 2;
+            let mut n = 0;
+            while n < O {
+                // SAFETY: all lanes of the warp execute this, and the tiles are complete.
+                unsafe {
+                    add(&mut self.dv, &weights, &queries.d_down.b_trans(c, column + 8 * n), n);
+                    add(&mut self.dk, &ds, &queries.q_down.b_trans(c, column + 8 * n), n);
+                }
+                n += 2;
+            }
+            part += 1;
         }
     }
 
@@ -228,10 +294,10 @@ impl<
         let (args, KeyTile { head, batch, .. }) = (self.args, self.tile);
         let (row, pair) = (self.lane / 4, self.lane % 4 * 2);
         let mut m = 0;
-        while m < M {
+        while m < MM {
             let mut n = 0;
             while n < O {
-                let column = (self.column + 8 * n + pair) as u32;
+                let column = (self.at.column + 8 * n + pair) as u32;
                 let (FragmentC([a, b, c, d]), FragmentC([e, f, g, h])) = (self.dk[m][n], self.dv[m][n]);
                 let store = |key: u32, dk: [f32; 2], dv: [f32; 2]| {
                     if key < args.keys {
@@ -244,7 +310,7 @@ impl<
                         }
                     }
                 };
-                let key = self.first_key() + (16 * m + row) as u32;
+                let key = self.tile.first + (self.row(m) + row) as u32;
                 store(key, [a, b], [e, f]);
                 store(key + 8, [c, d], [g, h]);
                 n += 1;
