@@ -123,7 +123,7 @@ def drawn(count, seed, kinds):
             return max(least, round(2 ** rng.uniform(math.log2(least), math.log2(most))) // step * step)
 
         for _ in range(count):
-            head_size = rng.choice((64, 64, 64, 128, 128, 128, 80, 96, 192, 256) if kind != "backward" else (64, 128))
+            head_size = rng.choice((64, 64, 64, 128, 128, 128, 80, 96, 192, 256))
             heads = rng.choice((8, 12, 16, 32))
             key_heads = heads // rng.choice((1, 1, 4) if kind != "decode" else (1, 4, 4, 4))
             if kind == "decode":
