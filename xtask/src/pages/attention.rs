@@ -62,13 +62,10 @@ pub const ATTENTION_80: Subject = Subject {
             FlashAttention 2 uses the same instructions; cuDNN has those of the GPU. Queries, keys and values of normal random numbers. \
             TFLOP/s counts the two products, or the five of the gradients (`backward`), half of them of a causal mask. Errors are of the \
             last queries of the last head, against f64: the root of the mean square of the differences, over that of the results. Our \
-            gradients are added in a fixed order, those of FlashAttention 2 in any order. Most shapes are drawn \
-            (`benches/peers/attention.py --random`); the others are those of the page of attention. The contenders of a problem take turns.",
+            gradients are added in a fixed order, those of FlashAttention 2 in any order. The shapes are drawn \
+            (`benches/peers/attention.py --random`). The contenders of a problem take turns.",
     peers: &[("flash", "FlashAttention 2"), ("cudnn", "cuDNN")],
-    groups: &[
-        ("many queries", |entry| entry.number("queries") > 16.0),
-        ("few queries, up to 16", |entry| entry.number("queries") <= 16.0),
-    ],
+    groups: &[("few queries, up to 16", |entry| entry.number("queries") <= 16.0)],
     readme: &[],
     ..ATTENTION
 };

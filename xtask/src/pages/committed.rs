@@ -19,11 +19,12 @@ fn are_committed(sections: Vec<Section>) {
 
 #[test]
 fn our_pages_have_the_figures_that_were_merged() {
-    let turns: [&Subject; 9] = [
+    let turns: [&Subject; 10] = [
         &softmax::SOFTMAX,
         &matmul::MATMUL,
         &matmul80::MATMUL_80,
         &attention::ATTENTION,
+        &attention::ATTENTION_80,
         &rows::NORM,
         &rows::AXIS,
         &candle::CANDLE,
