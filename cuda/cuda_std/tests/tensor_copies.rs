@@ -92,41 +92,41 @@ fn check<T: TensorElement, const RANK: usize>(spec: TensorMapSpec<RANK>, places:
 
 #[test]
 fn tiles_of_every_rank_and_element_are_loaded() {
-    check::<u8, 1>(TensorMapSpec::new::<u8>([100], [32]), &[[0], [1], [90], [-5], [200], [-32]]);
-    check::<f64, 1>(TensorMapSpec::new::<f64>([9], [2]), &[[0], [8], [-1]]);
+    check::<u8, 1>(TensorMapSpec::new::<u8>([100], [32]), &[[0], [16], [80], [-16], [208], [-32]]);
+    check::<f64, 1>(TensorMapSpec::new::<f64>([9], [4]), &[[0], [8], [-2]]);
     let matrix = TensorMapSpec::new::<f32>([20, 7], [8, 4]);
     check::<f32, 2>(
         matrix,
-        &[[0, 0], [3, 1], [16, 5], [-2, -2], [20, 0], [0, 7], [i32::MIN, 0], [0, i32::MAX]],
+        &[[0, 0], [4, 1], [16, 5], [-4, -2], [20, 0], [0, 7], [i32::MIN, 0], [0, i32::MAX]],
     );
     if cfg!(miri) {
         return;
     }
-    check::<f32, 2>(matrix.with_strides([1, 24]), &[[0, 0], [13, 3], [-7, 6]]);
+    check::<f32, 2>(matrix.with_strides([1, 24]), &[[0, 0], [16, 3], [-4, 6]]);
     check::<u16, 3>(
-        TensorMapSpec::new::<u16>([16, 5, 3], [8, 2, 2]),
-        &[[0, 0, 0], [9, 4, 2], [-3, -1, -1], [8, 3, 1]],
+        TensorMapSpec::new::<u16>([16, 5, 3], [16, 2, 2]),
+        &[[0, 0, 0], [8, 4, 2], [-8, -1, -1], [8, 3, 1]],
     );
     check::<i32, 4>(
-        TensorMapSpec::new::<i32>([8, 3, 3, 2], [4, 2, 2, 2]),
-        &[[0; 4], [5, 2, 1, 1], [-1, -1, 2, 0]],
+        TensorMapSpec::new::<i32>([8, 3, 3, 2], [8, 2, 2, 2]),
+        &[[0; 4], [4, 2, 1, 1], [-4, -1, 2, 0]],
     );
     check::<u64, 5>(
-        TensorMapSpec::new::<u64>([4, 3, 2, 3, 2], [2, 2, 1, 2, 2]),
-        &[[0; 5], [3, 2, 1, 2, 1], [-1; 5]],
+        TensorMapSpec::new::<u64>([4, 3, 2, 3, 2], [4, 2, 1, 2, 2]),
+        &[[0; 5], [2, 2, 1, 2, 1], [-2, -1, -1, -1, -1]],
     );
     // A dimension with a smaller stride than the previous one.
     let transposed = TensorMapSpec::new::<f32>([4, 6, 5], [4, 3, 2]).with_strides([1, 20, 4]);
-    check::<f32, 3>(transposed, &[[0, 0, 0], [0, 4, 3], [2, 1, 1]]);
+    check::<f32, 3>(transposed, &[[0, 0, 0], [0, 4, 3], [0, 1, 1]]);
 }
 
 #[test]
 fn swizzled_tiles_lie_where_the_bits_of_their_address_say() {
     let rows = if cfg!(miri) { 8 } else { 40 };
     let spec = |row: u32| TensorMapSpec::new::<u16>([100 + 4, 50], [row / 2, rows]);
-    check::<u16, 2>(spec(128).with_swizzle(Swizzle::Bytes128), &[[0, 0], [70, 30], [-9, -3]]);
-    check::<u16, 2>(spec(64).with_swizzle(Swizzle::Bytes64), &[[0, 0], [90, 33], [-9, -3]]);
-    check::<u16, 2>(spec(32).with_swizzle(Swizzle::Bytes32), &[[0, 0], [95, 33], [-9, -3]]);
+    check::<u16, 2>(spec(128).with_swizzle(Swizzle::Bytes128), &[[0, 0], [72, 30], [-8, -3]]);
+    check::<u16, 2>(spec(64).with_swizzle(Swizzle::Bytes64), &[[0, 0], [88, 33], [-8, -3]]);
+    check::<u16, 2>(spec(32).with_swizzle(Swizzle::Bytes32), &[[0, 0], [96, 33], [-8, -3]]);
 }
 
 /// Tiles that overlap the tensor's bounds are stored in part, from the swizzled positions of their bytes.
@@ -149,7 +149,7 @@ fn tiles_are_stored_within_the_tensor() {
                 thread::sync_threads();
                 if tid() == 0 {
                     tensor::shared_to_global(&map, [16, -12], tile);
-                    tensor::shared_to_global(&map, [-6, 8], tile);
+                    tensor::shared_to_global(&map, [-4, 8], tile);
                     bulk::commit();
                     bulk::wait::<0>();
                 }
@@ -159,8 +159,8 @@ fn tiles_are_stored_within_the_tensor() {
             let (row, column) = (i / 96, i % 96 / 4);
             let number = if row < 4 && (16..20).contains(&column) {
                 (row + 12) * 8 + column - 16 + 1
-            } else if row >= 8 && column < 2 {
-                (row - 8) * 8 + column + 6 + 1
+            } else if row >= 8 && column < 4 {
+                (row - 8) * 8 + column + 4 + 1
             } else {
                 0x11
             };
@@ -184,7 +184,7 @@ fn a_tile_is_loaded_by_several_blocks_of_a_cluster() {
             }
             cluster::sync();
             if tid() == 0 && rank == 2 {
-                tensor::global_to_shared_multicast(tile, &map, [100], ready, 0b1010);
+                tensor::global_to_shared_multicast(tile, &map, [112], ready, 0b1010);
             }
             Barrier::wait_parity(ready, 0);
             if rank % 2 == 1 {
@@ -193,7 +193,7 @@ fn a_tile_is_loaded_by_several_blocks_of_a_cluster() {
             cluster::sync();
         }
     };
-    let after = |i: usize| if i / 128 % 2 == 1 { (100 + i % 128) as u8 } else { 0 };
+    let after = |i: usize| if i / 128 % 2 == 1 { (112 + i % 128) as u8 } else { 0 };
     on(4, 32).cluster(4).writes(&[0; 512], kernel, &(0..512).map(after).collect::<Vec<_>>());
 }
 
@@ -225,6 +225,9 @@ fn wrong_copies_are_reported() {
         check_panic("got 3 coordinates for a tensor of 2 dimensions", |tile, ready| {
             tensor::global_to_shared(tile, &map, [0, 0, 0], ready);
         });
+        let text = "got the innermost coordinate 8 of elements of 1 bytes; make it a multiple of 16 bytes";
+        check_panic(text, |tile, ready| tensor::global_to_shared(tile, &map, [8, 0], ready));
+        check_panic(text, |tile, _| tensor::shared_to_global(&map, [8, 0], tile));
         check_panic("of 4096 bytes at 0x", |tile, ready| {
             tensor::global_to_shared(tile, &large, [0, 0], ready);
         });

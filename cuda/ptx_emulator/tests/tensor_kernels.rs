@@ -27,13 +27,13 @@ fn a_tile_moves() {
         let to = TensorMapSpec::new::<f32>([24, 40], [16, 8]).encode_for_cpu_mut(&mut out).unwrap();
         // Over the lower edge of the one, and over the right edge of the other.
         // SAFETY: both matrices are alive, and 128 threads.
-        unsafe { move_a_tile::launch(on, LaunchConfig::new(1, 128), from, to, 30, 17) }.unwrap();
+        unsafe { move_a_tile::launch(on, LaunchConfig::new(1, 128), from, to, 28, 16) }.unwrap();
         for (i, &number) in out.iter().enumerate() {
             let (row, column) = (i / 24, i % 24);
-            let expected = match (row.checked_sub(30), column.checked_sub(17)) {
+            let expected = match (row.checked_sub(28), column.checked_sub(16)) {
                 (Some(y @ 0..8), Some(x)) => {
-                    let inside = 17 + y < 20 && 30 + x < 40;
-                    47.0 + if inside { inp[(17 + y) * 40 + 30 + x] } else { 0.0 }
+                    let inside = 16 + y < 20 && 28 + x < 40;
+                    44.0 + if inside { inp[(16 + y) * 40 + 28 + x] } else { 0.0 }
                 }
                 _ => 0.5,
             };

@@ -15,7 +15,7 @@ fn boxes_of_every_rank_and_swizzle() {
             let new = || Problem::new(2, &sizes[..rank], &tile[..rank], row);
             // In the middle; over the lower edges; over the upper ones; beyond.
             for at in
-                [[3, 2, 1, 0, 1], [-5, -2, -1, -1, 0], [90, 7, 6, 4, 3], [100, 0, 0, 0, 0], [-64, 9, 0, 0, 0]]
+                [[8, 2, 1, 0, 1], [-8, -2, -1, -1, 0], [96, 7, 6, 4, 3], [104, 0, 0, 0, 0], [-64, 9, 0, 0, 0]]
             {
                 new().check_load(&at[..rank]);
                 new().check_store(&at[..rank]);
@@ -29,7 +29,7 @@ fn elements_of_every_size() {
     for element in [1, 2, 4, 8] {
         let row = 64 / element as u32;
         let new = || Problem::new(element, &[37, 6], &[row, 4], 64);
-        for at in [[-3, 1], [31, 3]] {
+        for at in [[-16 / element as i64, 1], [32, 3]] {
             new().check_load(&at);
             new().check_store(&at);
         }
@@ -91,7 +91,7 @@ fn two_copies_to_one_place() {
 
 #[test]
 fn a_store_is_there_after_the_wait() {
-    let store = "fence.proxy.async.shared::cta; cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {1, 2}], [%rd1];
+    let store = "fence.proxy.async.shared::cta; cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {4, 2}], [%rd1];
         cp.async.bulk.commit_group;";
     let read = |at: u64| format!("mov.u64 %rd4, {at}; ld.global.b32 %r1, [%rd4]; st.global.b32 [%out], %r1;");
     let fill =
@@ -102,7 +102,7 @@ fn a_store_is_there_after_the_wait() {
     {
         let mut problem = small();
         // Element 2 of the second row.
-        let at = problem.map.address + 3 * problem.map.strides[0] + 4 * 3;
+        let at = problem.map.address + 3 * problem.map.strides[0] + 4 * 6;
         let found = problem.run(&text_of(&format!("{fill} {store} {before} {} {after}", read(at)))).unwrap();
         assert_eq!(found.map(|byte| byte.index), is_undefined.then_some(0));
         assert!(is_undefined || problem.out[0].0[..4] == 72u32.to_le_bytes());
@@ -130,6 +130,8 @@ fn maps_and_addresses_are_checked() {
     let mut swizzled = Problem::new(4, &[32, 8], &[32, 4], 128);
     let body = load("[%rd1+512], [%rd3, {0, 0}], [%rd2]");
     assert!(reason(&mut swizzled, &body).contains("is not aligned to 1024 bytes, as Bytes128 needs"));
+    let odd = "the innermost coordinate 2 of elements of 4 bytes is not a multiple of 16 bytes";
+    assert_eq!(of("[%rd1], [%rd3, {2, 0}], [%rd2]"), odd);
     let other = "cp.async.bulk.prefetch.tensor.1d.L2.global [%rd3, {0}];";
     assert_eq!(reason(&mut small(), other), "an instruction of 1 dimensions and a tensor map of 2");
     assert!(reason(&mut small(), "prefetch.tensormap [%out];").contains("there is no tensor map at"));

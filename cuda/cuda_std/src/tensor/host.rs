@@ -2,7 +2,7 @@
 
 use core::panic::Location;
 
-use super::tile::{Decoded, Tile};
+use super::tile::{CHUNK, Decoded, Tile};
 use super::{TO_GLOBAL, TensorMap};
 use crate::barrier::Barrier;
 use crate::bulk::host::{
@@ -20,6 +20,12 @@ fn tile_of(context: &ThreadContext<'_>, map: &TensorMap, at: &[i32], shared: usi
     )?;
     if map.rank != at.len() {
         return Err(format!(" got {} coordinates for a tensor of {} dimensions", at.len(), map.rank));
+    }
+    if !(i64::from(at[0]) * map.element as i64).unsigned_abs().is_multiple_of(CHUNK as u64) {
+        return Err(format!(
+            " got the innermost coordinate {} of elements of {} bytes; make it a multiple of 16 bytes",
+            at[0], map.element
+        ));
     }
     let alignment = map.swizzle.alignment();
     if !shared.is_multiple_of(alignment) {

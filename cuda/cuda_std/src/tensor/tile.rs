@@ -7,8 +7,8 @@ use super::map::{Swizzle, TensorMap};
 /// The first word of the executor's maps.
 const MAGIC: u64 = u64::from_le_bytes(*b"cpu-tmap");
 
-/// Bytes that a swizzle moves as a whole.
-const CHUNK: usize = 16;
+/// Bytes that a swizzle moves as a whole. A tile begins at a multiple of them.
+pub(super) const CHUNK: usize = 16;
 
 /// A map of the executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use crate::tensor_map::TensorMap;
 
-/// Bytes of shared memory that a swizzle keeps together.
-const UNIT: u64 = 16;
+/// Bytes of shared memory that a swizzle keeps together. A box begins at a multiple of them.
+pub(super) const UNIT: u64 = 16;
 
 /// A box at a position in its tensor.
 #[derive(Debug)]

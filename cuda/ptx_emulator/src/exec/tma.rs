@@ -6,7 +6,7 @@ use super::grid::Exec;
 use super::pending::{Source, Target};
 use super::space::{Access, Place};
 use super::thread::Cx;
-use super::tile::{Run, Tile};
+use super::tile::{Run, Tile, UNIT};
 use crate::error::Cause;
 use crate::instr::{Addr, Instr, Slot, Space};
 use crate::tensor_map::TensorMap;
@@ -60,7 +60,14 @@ impl Cx<'_> {
             return Err(refuse(format!("an instruction of {rank} dimensions and a tensor map of {have}")));
         }
         let at = coordinates.iter().map(|&slot| Ok(i64::from(self.value(slot)? as u32 as i32)));
-        Ok(Tile { map, at: at.collect::<Exec<_>>()? })
+        let (at, element) = (at.collect::<Exec<Vec<_>>>()?, map.element);
+        if at[0] * element as i64 % UNIT as i64 != 0 {
+            return Err(refuse(format!(
+                "the innermost coordinate {} of elements of {element} bytes is not a multiple of {UNIT} bytes",
+                at[0]
+            )));
+        }
+        Ok(Tile { map, at })
     }
 
     /// Checks a box in shared memory, and returns its offset.
