@@ -46,8 +46,13 @@ fn check_thread(name: &str, variable: Option<(&str, &str)>, expected: &str) {
 #[test]
 fn an_overflow_of_the_stack_names_the_thread() {
     for name in ["a_large_array", "endless_recursion"] {
-        let thread = "block (1, 0, 0), thread (5, 0, 0), which has 256 KiB";
-        check(name, None, &format!("error: kernel {name} overflowed the stack of {thread}"));
+        let place =
+            format!("kernel {name} in block (1, 0, 0), thread (5, 0, 0): set FERROWARP_STACK_KIB=1024");
+        check(
+            name,
+            None,
+            &format!("the CPU device gives each thread a stack of 256 KiB, too small for {place}"),
+        );
     }
     // Signals that do not concern the executor go to the previous handler.
     check("recursion_outside_of_kernels", None, "has overflowed its stack");

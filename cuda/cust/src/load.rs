@@ -65,6 +65,17 @@ pub enum LoadError {
         /// The loader's message, and the other places that were searched.
         loader: String,
     },
+    /// The environment names a library that the loader could not load.
+    #[error(
+        "loading the CUDA driver library {library}, which {LIBRARY_VARIABLE} names, failed: {loader}; install the NVIDIA driver \
+         and unset {LIBRARY_VARIABLE}, or set it to the path of the driver's library"
+    )]
+    Named {
+        /// The requested library.
+        library: String,
+        /// The loader's message.
+        loader: String,
+    },
     /// The library was loaded but is not a CUDA driver.
     #[error(
         "{library} is not a CUDA driver library: it has no function {symbol}; set {LIBRARY_VARIABLE} to the \
@@ -82,7 +93,9 @@ impl LoadError {
     /// The library that could not be loaded.
     pub fn library(&self) -> &str {
         match self {
-            LoadError::Library { library, .. } | LoadError::NotADriver { library, .. } => library,
+            LoadError::Library { library, .. }
+            | LoadError::Named { library, .. }
+            | LoadError::NotADriver { library, .. } => library,
         }
     }
 }
@@ -119,8 +132,13 @@ pub(crate) fn functions() -> Option<&'static Functions> {
 fn load_once() -> &'static Result<Loaded, LoadError> {
     static LOADED: OnceLock<Result<Loaded, LoadError>> = OnceLock::new();
     LOADED.get_or_init(|| {
-        let (path, library) = open_first(LIBRARY_VARIABLE, LIBRARIES)
-            .map_err(|NotLoaded { library, loader }| LoadError::Library { library, loader })?;
+        let (path, library) =
+            open_first(LIBRARY_VARIABLE, LIBRARIES).map_err(|NotLoaded { library, loader }| {
+                match named(LIBRARY_VARIABLE) {
+                    Some(_) => LoadError::Named { library, loader },
+                    None => LoadError::Library { library, loader },
+                }
+            })?;
         let functions = Functions::of(&library);
         // The functions are in the library, so it is never unloaded.
         std::mem::forget(library);
@@ -140,10 +158,15 @@ pub(crate) struct NotLoaded {
     pub loader: String,
 }
 
+/// The library that the variable names.
+fn named(variable: &str) -> Option<OsString> {
+    std::env::var_os(variable).filter(|value| !value.is_empty())
+}
+
 /// Opens the library in `variable`, or the first of `libraries` that loads. The error is the first library's, which has the
 /// usual name, and names the others.
 pub(crate) fn open_first(variable: &str, libraries: &[&str]) -> Result<(PathBuf, Library), NotLoaded> {
-    let asked = std::env::var_os(variable).filter(|value| !value.is_empty());
+    let asked = named(variable);
     let is_of_this_machine =
         |path: &&&str| !path.contains("-linux-gnu") || path.contains(std::env::consts::ARCH);
     let candidates: Vec<OsString> = match asked {

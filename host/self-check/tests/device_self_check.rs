@@ -123,7 +123,10 @@ fn wrong_architectures_and_variables_are_refused_with_the_fix() {
     let output = self_check(&["--device", "cpu", "--arch", "compute_70"]);
     let error = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2));
-    assert!(error.contains("no kernels for compute_70; name compute_75 or a newer one, such as"), "{error}");
+    assert!(
+        error.contains("no kernels for `compute_70`; name an architecture of 75, 80, 86, 87,"),
+        "{error}"
+    );
 
     let output = crate::self_check(&["--device", "cpu"]).env("FERROWARP_SYNC", "maybe").output().unwrap();
     let error = text(&output.stderr);

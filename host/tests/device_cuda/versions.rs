@@ -30,7 +30,7 @@ fn the_code_of_an_older_architecture() {
         }
     };
     if std::env::var_os(CHILD).is_none() {
-        for arch in ["compute_80", "75,compute_86", "compute_75,compute_90", "compute_100", "new"] {
+        for arch in ["compute_80", "75,compute_86", "compute_75,compute_90", "compute_100", "compute_999"] {
             let variables = [("FERROWARP_ARCH", arch)];
             let output = child("versions::the_code_of_an_older_architecture", None, "1", archs, &variables);
             assert!(output.status.success(), "{arch}: {}", String::from_utf8_lossy(&output.stdout));
@@ -48,7 +48,7 @@ fn the_code_of_an_older_architecture() {
             return assert!(error_of(opened).to_string().starts_with(text));
         }
         _ => {
-            let text = "FERROWARP_ARCH is `new`; set it to architectures from compute_75 on, such as compute_80,compute_90";
+            let text = "FERROWARP_ARCH is `compute_999`; set it to architectures such as compute_80,compute_90; there are 75, 80, ";
             assert!(error_of(opened).to_string().starts_with(text), "{}", error_of(open(DeviceChoice::Auto)));
             return assert!(open(DeviceChoice::Cpu).is_err());
         }
@@ -278,7 +278,7 @@ fn the_doctor_says_what_is_missing() {
             "{report}"
         );
         assert!(
-            report.contains("\nmissing: loading the CUDA driver library /nowhere/libcuda.so.1 failed"),
+            report.contains("\nwrong: loading the CUDA driver library /nowhere/libcuda.so.1, which FERROWARP_LIBCUDA names, failed"),
             "{report}"
         );
     });

@@ -88,10 +88,11 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
         context::with_running(|thread| {
             let Whose { kernel, place } = thread.whose();
             end(format_args!(
-                "kernel {kernel} overflowed the stack of {place}, which has {} KiB: make its local arrays smaller or its \
-                 recursion flatter, or give it more with {}",
+                "the CPU device gives each thread a stack of {} KiB, too small for kernel {kernel} in {place}: set {}={}; if \
+                 no size is enough, its recursion does not end",
                 stack::bytes().unwrap_or_default() / 1024,
                 stack::VARIABLE,
+                stack::bytes().unwrap_or_default() / 256,
             ));
         });
     }

@@ -1,7 +1,7 @@
 //! The architectures whose code a device uses: `FERROWARP_ARCH`.
 
 use super::error::DeviceError;
-use super::ptx_header::{OLDEST, PtxTarget};
+use super::ptx_header::{OLDEST, PtxTarget, architectures};
 
 const VARIABLE: &str = "FERROWARP_ARCH";
 
@@ -16,8 +16,19 @@ pub fn named_archs() -> Result<Vec<PtxTarget>, DeviceError> {
     parse(&value).ok_or(DeviceError::Variable {
         name: VARIABLE,
         value,
-        expected: "architectures from compute_75 on, such as compute_80,compute_90",
+        expected: concat!("architectures such as compute_80,compute_90; there are ", architectures!()),
     })
+}
+
+/// The architectures that `FERROWARP_ARCH` names, if the CPU is to be used. It always waits and runs all kernels; a value that a
+/// GPU refuses is a mistake here too.
+///
+/// # Errors
+/// [`DeviceError::Variable`].
+#[doc(hidden)]
+pub fn cpu_archs() -> Result<Vec<PtxTarget>, DeviceError> {
+    super::cuda::waits_for_each_launch()?;
+    named_archs()
 }
 
 fn parse(value: &str) -> Option<Vec<PtxTarget>> {
@@ -90,7 +101,17 @@ mod tests {
             let found = newest(&parse(value).unwrap(), "a GPU", major, minor).unwrap();
             assert_eq!(found.map(|(major, minor)| 10 * major + minor), expected, "{value} on {device}");
         }
-        for value in ["compute_", "ampere", "compute_80,", "80;90", "-80", "compute_70"] {
+        for value in [
+            "compute_",
+            "ampere",
+            "compute_80,",
+            "80;90",
+            "-80",
+            "compute_70",
+            "compute_999",
+            "compute_80a",
+            "compute_90f",
+        ] {
             assert_eq!(parse(value), None, "{value}");
         }
         let error = newest(&parse("compute_90,compute_100").unwrap(), "Old GPU", 8, 6).unwrap_err();

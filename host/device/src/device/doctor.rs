@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
+use cust::LoadError;
 
 use super::arch::named_archs;
 use super::cuda::{self, Found};
+use super::error::DeviceError;
 use super::handle::Device;
 use super::modules::{PtxModule, PtxModules};
 use super::open;
@@ -59,6 +61,8 @@ fn wrong_variables() -> Vec<String> {
         open::of_environment().err(),
         cuda::waits_for_each_launch().err(),
         cuda::stack_bytes().err(),
+        // No driver at all is not the variable's fault.
+        cust::load().err().filter(|error| !matches!(error, LoadError::Library { .. })).map(DeviceError::from),
     ];
     let refusals = refusals.into_iter().flatten().map(|error| error.to_string());
     let launched = Executor::new().run("doctor", LaunchConfig::new(1, 1), || {});

@@ -49,7 +49,7 @@ mod transfer;
 mod unified;
 
 #[doc(hidden)]
-pub use arch::named_archs;
+pub use arch::{cpu_archs, named_archs};
 pub use buffer::{Buffer, BufferView, BufferViewMut};
 pub use doctor::doctor;
 pub use error::DeviceError;

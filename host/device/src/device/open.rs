@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::arch::named_archs;
+use cust::LoadError;
+
+use super::arch::cpu_archs;
 use super::cuda;
 use super::error::DeviceError;
 use super::handle::{Backend, Device};
@@ -148,9 +150,10 @@ pub(super) fn of_environment() -> Result<DeviceChoice, DeviceError> {
 /// ```
 ///
 /// # Errors
-/// [`DeviceError::PtxMissing`] if there is a GPU but no PTX was built, and every other failure of an existing GPU. For
-/// [`DeviceChoice::Cuda`], also the reasons for which `Auto` takes the CPU. For the CPU too, [`DeviceError::Variable`] if
-/// `FERROWARP_SYNC` or `CUDA_LAUNCH_BLOCKING` is neither 0 nor 1, or `FERROWARP_ARCH` is not a list of architectures.
+/// [`DeviceError::PtxMissing`] if there is a GPU but no PTX was built, every other failure of an existing GPU, and
+/// [`DeviceError::NoDriver`] if `FERROWARP_LIBCUDA` names a library that does not load. For [`DeviceChoice::Cuda`], also the reasons
+/// for which `Auto` takes the CPU. For the CPU too, [`DeviceError::Variable`] if `FERROWARP_SYNC` or `CUDA_LAUNCH_BLOCKING` is
+/// neither 0 nor 1, or `FERROWARP_ARCH` is not a list of architectures.
 pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
     open_with(choice, PtxModules::find)
 }
@@ -178,7 +181,11 @@ pub fn open_with(
         DeviceChoice::Cpu => cpu("as asked"),
         DeviceChoice::Cuda => open_cuda(find),
         DeviceChoice::Auto => match cuda::count_devices() {
-            Err(DeviceError::NoDriver(error)) => cpu(&format!("no CUDA driver found ({})", error.library())),
+            Err(DeviceError::NoDriver(error @ LoadError::Library { .. })) => {
+                cpu(&format!("no CUDA driver found ({})", error.library()))
+            }
+            // The library that the environment names is a mistake.
+            Err(error @ DeviceError::NoDriver(_)) => Err(error),
             Err(error) => cpu(&error.to_string()),
             Ok(0) => cpu("the CUDA driver sees no GPU"),
             Ok(_) => match open_cuda(find) {
@@ -190,9 +197,7 @@ pub fn open_with(
 }
 
 fn cpu(reason: &str) -> Result<(Device, String), DeviceError> {
-    // The CPU always waits and runs all kernels. A value that a GPU refuses is a mistake here too.
-    cuda::waits_for_each_launch()?;
-    named_archs()?;
+    cpu_archs()?;
     let device = Device::cpu();
     let cores = device.multiprocessors();
     let plural = if cores == 1 { "" } else { "s" };

@@ -54,22 +54,35 @@ impl fmt::Display for PtxTarget {
 impl FromStr for PtxTarget {
     type Err = String;
 
-    /// Accepts `compute_90`, `sm_90` and `90`, and refuses what is too old for kernels.
+    /// Accepts `compute_90`, `sm_90` and `90`, and refuses what no kernels are built for.
     fn from_str(name: &str) -> Result<Self, String> {
         let short = name.strip_prefix("compute_").or_else(|| name.strip_prefix("sm_")).unwrap_or(name);
-        let target = parse_target(&format!("sm_{short}"))
-            .ok_or_else(|| format!("`{name}` is not an architecture; write one such as compute_90"))?;
-        if target.architecture < OLDEST {
-            return Err(format!(
-                "there are no kernels for {target}; name compute_{OLDEST} or a newer one, such as compute_80, compute_86, \
-                 compute_89, compute_90, compute_100 or compute_120"
-            ));
-        }
-        Ok(target)
+        let target = parse_target(&format!("sm_{short}"));
+        let exists = |target: &PtxTarget| {
+            let first_with_suffix = match target.suffix {
+                None => OLDEST,
+                Some('a') => 90,
+                Some(_) => 100,
+            };
+            target.architecture >= first_with_suffix
+                && architectures!().split(", ").any(|known| known == target.architecture.to_string())
+        };
+        target.filter(exists).ok_or_else(|| {
+            let known = architectures!();
+            format!("there are no kernels for `{name}`; name an architecture of {known}, such as compute_90")
+        })
     }
 }
 
-/// The oldest architecture that kernels can be built for.
+/// The architectures that kernels can be built for, as `cuda_builder` has them.
+macro_rules! architectures {
+    () => {
+        "75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121"
+    };
+}
+pub(super) use architectures;
+
+/// The oldest of them.
 pub(super) const OLDEST: u32 = 75;
 
 /// The newest CUDA version in [`needed_cuda`].
