@@ -36,6 +36,8 @@ impl Wheel {
         let mut maturin = Command::new(tools.with_file_name("maturin"));
         maturin.args(["build", "--release", "--quiet", "--locked", "--out"]).arg(&out);
         maturin.current_dir(&project).env("FERROWARP_PREBUILT", &kernels);
+        // What is measured with the wheel names it.
+        maturin.env("FERROWARP_COMMIT", workspace::commit()?);
         run(&mut maturin)?;
         let built = workspace::files(&out, &|path| path.extension().is_some_and(|kind| kind == "whl"))?;
         let [wheel] = &built[..] else { anyhow::bail!("{} holds {} wheels", out.display(), built.len()) };

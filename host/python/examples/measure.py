@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
 import pathlib
 import statistics
 import subprocess
@@ -20,6 +19,7 @@ import torch
 from torch.nn import functional
 
 import ferrowarp as fw
+from ferrowarp import _native
 
 CALLS, SAMPLES = 500, 40
 
@@ -94,7 +94,6 @@ def page(calls: dict[str, list[float]], training: dict | None) -> str:
     driver = subprocess.run(
         ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True, check=True
     ).stdout.split()[0]
-    commit = os.environ.get("FERROWARP_COMMIT") or "an unknown commit"
     today = datetime.datetime.now(datetime.timezone.utc).date()
     rows = [
         [name, *(f"{micros:.2f}" for micros in times), f"{times[0] / times[2]:.2f}", f"{times[1] / times[2]:.2f}"]
@@ -103,7 +102,7 @@ def page(calls: dict[str, list[float]], training: dict | None) -> str:
     text = (
         "# The Python package: the cost of a call, and training\n\n"
         f"{torch.cuda.get_device_name()}, driver {driver}, torch {torch.__version__}, Python {sys.version.split()[0]}, {today}, "
-        f"commit {commit}. Written by `host/python/examples/measure.py`.\n\n"
+        f"commit {_native.commit}. Written by `host/python/examples/measure.py`.\n\n"
         "## A call\n\n"
         f"Microseconds of the host for a call on tensors of a few elements: the median of {SAMPLES} samples of {CALLS} calls, the "
         "contenders in turns. The operator is called as `torch.ops.ferrowarp`, the function as `ferrowarp`.\n\n"

@@ -6,7 +6,7 @@ use std::ptr;
 use ferrowarp::device::{Device, Stream};
 
 use crate::failure::Failure;
-use crate::operand::{Dtype, Operand};
+use crate::operand::{Dtype, Name, Operand};
 use crate::operators::Operator;
 
 /// The most arguments of an operator.
@@ -118,7 +118,7 @@ impl<'a> Call<'a> {
     /// Memory for the next result.
     pub fn result(&mut self, like: &Operand, dtype: Dtype, shape: &[usize]) -> Result<Operand, Failure> {
         let mut result = self.memory.empty(like, dtype, shape)?;
-        result.name = "output";
+        result.name = Name("output");
         let (handles, count) = &mut self.results;
         handles[*count] = result.handle;
         *count += 1;
@@ -145,11 +145,11 @@ impl<'a> Call<'a> {
         value
     }
 
-    /// An integer that is at least 0.
-    pub fn count(&self, at: usize) -> Result<usize, Failure> {
-        let (name, value) = (self.operator.name_of(at), self.int(at));
-        let count = usize::try_from(value);
-        count.map_err(|_| Failure::of_value(format!("the {name} is {value}; it must be at least 0")))
+    /// An integer from 1 to `most`.
+    pub fn count(&self, at: usize, most: usize) -> Result<usize, Failure> {
+        let (name, value) = (self.operator.schema[at].1, self.int(at));
+        let count = usize::try_from(value).ok().filter(|count| (1..=most).contains(count));
+        count.ok_or_else(|| Failure::of_value(format!("the {name} is {value}; it must be from 1 to {most}")))
     }
 
     pub fn float(&self, at: usize) -> f32 {

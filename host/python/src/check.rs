@@ -9,7 +9,7 @@ use ferrowarp::device::{Device, Stream};
 
 use crate::call::{Call, MOST_ARGUMENTS, Memory, Value};
 use crate::failure::Failure;
-use crate::operand::{Dtype, Operand, Place};
+use crate::operand::{Dtype, Name, Operand, Place};
 use crate::operators::Operator;
 
 /// Runs no kernel.
@@ -35,7 +35,7 @@ impl Memory for Shapes {
 }
 
 /// An operand without memory.
-pub fn operand(name: &'static str, dtype: Dtype, shape: &[usize]) -> Result<Operand, Failure> {
+pub fn operand(name: Name, dtype: Dtype, shape: &[usize]) -> Result<Operand, Failure> {
     /// An address that every kernel takes.
     const ADDRESS: *mut c_void = ptr::without_provenance_mut(1 << 12);
     Operand::dense((name, Place::Cpu, dtype), (ADDRESS, ptr::null_mut()), shape)

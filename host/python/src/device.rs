@@ -7,7 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
 use cust::CudaApiVersion;
-use ferrowarp::device::{Device, DeviceError, PtxTarget, Stream, named_archs};
+use ferrowarp::device::{Device, DeviceError, PtxTarget, Stream, cpu_archs};
 use pyo3::prelude::*;
 
 use crate::failure::Failure;
@@ -44,7 +44,7 @@ pub fn device(place: Place) -> Result<&'static Device, Failure> {
 /// The CPU, with the kernels that a GPU of the newest architecture in `FERROWARP_ARCH` gets.
 fn cpu() -> Result<Device, DeviceError> {
     let limited = |arch: PtxTarget| Executor::new().with_limits(Limits::of_gpu(arch.architecture));
-    Ok(named_archs()?.pop().map_or_else(Device::cpu, |arch| Device::cpu_with(limited(arch))))
+    Ok(cpu_archs()?.pop().map_or_else(Device::cpu, |arch| Device::cpu_with(limited(arch))))
 }
 
 fn of_device(error: DeviceError) -> Failure {

@@ -75,7 +75,8 @@ fn add<R: for<'b> IntoPyObject<'b>>(
 /// Adds the functions, which `_native.pyi` describes.
 fn fill(module: Bound<'_, PyModule>) -> PyResult<Bound<'_, PyModule>> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    let schema = |it: &operators::Operator| (it.name, it.arguments(), it.results, it.plain);
+    module.add("commit", option_env!("FERROWARP_COMMIT").unwrap_or("an unknown commit"))?;
+    let schema = |it: &operators::Operator| (it.name, it.title, it.arguments(), it.results, it.plain);
     let schemas = move || operators::OPERATORS.iter().map(schema).collect::<Vec<_>>();
     add(&module, c"schemas", move |_| Ok(schemas()))?;
     add(&module, c"call", |arguments| {

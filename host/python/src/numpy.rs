@@ -10,7 +10,7 @@ use crate::call::{Call, Kind, MOST_ARGUMENTS, Memory, Value};
 use crate::check;
 use crate::device::with_stream;
 use crate::failure::Failure;
-use crate::operand::{Dtype, Operand, Place};
+use crate::operand::{Dtype, Name, Operand, Place};
 use crate::operators::{OPERATORS, Operator};
 
 /// The arrays that a call makes.
@@ -53,7 +53,7 @@ fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
     array.getattr("__array_interface__")?.get_item("data")?.get_item(0)?.extract()
 }
 
-fn operand(name: &'static str, array: &Bound<'_, PyAny>) -> PyResult<Operand> {
+fn operand(name: Name, array: &Bound<'_, PyAny>) -> PyResult<Operand> {
     let dtype: String = array.getattr("dtype")?.getattr("name")?.extract()?;
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let memory = (pointer(address(array)?), ptr::null_mut());
@@ -70,7 +70,7 @@ fn operator(name: &str) -> Result<&'static Operator, Failure> {
 fn values<'py>(
     operator: &'static Operator,
     arguments: &Bound<'py, PyTuple>,
-    operand: impl Fn(&'static str, &Bound<'py, PyAny>) -> PyResult<Option<Operand>>,
+    operand: impl Fn(Name, &Bound<'py, PyAny>) -> PyResult<Option<Operand>>,
 ) -> PyResult<[Value; MOST_ARGUMENTS]> {
     if arguments.len() != operator.schema.len() {
         let (name, needs, got) = (operator.name, operator.schema.len(), arguments.len());
@@ -80,15 +80,10 @@ fn values<'py>(
     for ((value, (kind, name, _)), given) in values.iter_mut().zip(operator.schema).zip(arguments) {
         *value = match kind {
             Kind::Optional if given.is_none() => Value::Absent,
-            Kind::Tensor | Kind::Optional => match operand(name, &given)? {
-                Some(operand) => Value::Tensor(operand),
-                None => {
-                    let (name, got) = (name.replace('_', " "), given.get_type().name()?);
-                    let failure =
-                        Failure::of_type(format!("the {name} is a {got}; it needs a numpy.ndarray"));
-                    return Err(failure.of(operator.title).into());
-                }
-            },
+            Kind::Tensor | Kind::Optional => {
+                let given = operand(*name, &given)?;
+                Value::Tensor(given.ok_or_else(|| Failure::of_type(format!("the {name} is no tensor")))?)
+            }
             Kind::Int => Value::Int(given.extract()?),
             Kind::Float => Value::Float(given.extract()?),
             Kind::Bool => Value::Bool(given.extract()?),

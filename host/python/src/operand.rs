@@ -96,11 +96,21 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// An argument's name. Errors show it with spaces.
+#[derive(Clone, Copy, Debug)]
+pub struct Name(pub &'static str);
+
+impl std::fmt::Display for Name {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0.replace('_', " "))
+    }
+}
+
 /// A tensor of another library: memory, shape and strides in elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand {
     /// The operand in errors.
-    pub name: &'static str,
+    pub name: Name,
     pub pointer: *mut c_void,
     pub dtype: Dtype,
     pub place: Place,
@@ -114,7 +124,7 @@ pub struct Operand {
 impl Operand {
     /// An operand with these strides. It has at most [`MOST_AXES`] axes.
     pub fn new(
-        (name, place, dtype): (&'static str, Place, Dtype),
+        (name, place, dtype): (Name, Place, Dtype),
         (pointer, handle): (*mut c_void, *mut c_void),
         extents: impl ExactSizeIterator<Item = (usize, usize)>,
     ) -> Result<Self, Failure> {
@@ -140,7 +150,7 @@ impl Operand {
 
     /// An operand without gaps.
     pub fn dense(
-        of: (&'static str, Place, Dtype),
+        of: (Name, Place, Dtype),
         memory: (*mut c_void, *mut c_void),
         shape: &[usize],
     ) -> Result<Self, Failure> {

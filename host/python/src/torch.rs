@@ -14,7 +14,7 @@ use libloading::Library;
 use crate::call::{Call, Kind, MOST_ARGUMENTS, MOST_RESULTS, Memory, Value};
 use crate::device::with_stream;
 use crate::failure::Failure;
-use crate::operand::{Dtype, MOST_AXES, Operand, Place};
+use crate::operand::{Dtype, MOST_AXES, Name, Operand, Place};
 use crate::operators::{OPERATORS, Operator};
 
 /// A tensor of torch, or an object of its library.
@@ -198,7 +198,7 @@ impl Tensors<'_> {
     ///
     /// # Safety
     /// The handle is a tensor's, and nothing else owns it.
-    unsafe fn take(&mut self, handle: Handle, name: &'static str) -> Result<Operand, Failure> {
+    unsafe fn take(&mut self, handle: Handle, name: Name) -> Result<Operand, Failure> {
         self.own(handle);
         let api = self.api;
         let (mut dim, mut sizes, mut strides, mut data) = (0, ptr::null(), ptr::null(), ptr::null_mut());
@@ -326,7 +326,7 @@ unsafe fn run(operator: &'static Operator, stack: *mut u64, results: usize) -> R
                     continue;
                 }
             };
-            match tensors.take(handle, name) {
+            match tensors.take(handle, *name) {
                 Ok(operand) => arguments[at] = Value::Tensor(operand),
                 Err(failure) => refused = Some(failure),
             }

@@ -220,19 +220,29 @@ F16 = np.zeros((1, 2, 1, 8), np.float16)
 ERRORS = [
     (lambda: fw.softmax(F32.astype(np.float64)), TypeError, "softmax failed: the input holds float64; it needs float32, float16 or bfloat16"),
     (lambda: fw.softmax(F32.astype("M8[s]")), TypeError, "softmax failed: the input holds datetime64[s]; it needs float32, float16 or bfloat16"),
-    (lambda: fw.softmax(F32, scale=-1.0), ValueError, "softmax failed: the scale is -1; it must be in (0, 2^127]"),
+    (lambda: fw.softmax(F32, scale=-1.0), ValueError, "softmax failed: the scale is -1.0; it must be from 2^-126 to 2^127"),
     (lambda: fw.softmax([1.0]), TypeError, "ferrowarp takes a torch.Tensor or a numpy.ndarray, not list"),
     (lambda: fw.softmax(F32.astype(">f4")), TypeError, "has the other byte order"),
     (lambda: fw.cross_entropy(F32, np.zeros(3, np.int64)), ValueError, "the target has the shape [3]; it needs [2]"),
     (lambda: fw.cross_entropy(F32, np.zeros(2, np.int16)), TypeError, "it needs int64, int32 or uint8"),
     (lambda: fw.cross_entropy(F32, np.zeros(2, np.int64), reduction="all"), ValueError, "reduction is 'all'"),
     (lambda: fw.top_k(F32, 0), ValueError, "top-k failed: k is 0; it must be from 1 to 128"),
-    (lambda: fw.top_k(F32, -1), ValueError, "the k is -1; it must be at least 0"),
+    (lambda: fw.top_k(F32, -1), ValueError, "top-k failed: k is -1; it must be from 1 to 128"),
+    (lambda: fw.top_k(F32, True), TypeError, "top-k failed: k is True; it must be a whole number"),
+    (lambda: fw.top_k(F32, 1, scale="a"), TypeError, "top-k failed: the scale is 'a'; it must be a number"),
+    (lambda: fw.softmax(F32, True), TypeError, "dim is True; it must be a whole number"),
+    (lambda: fw.softmax(F32, 1 << 70), ValueError, "dim is 1180591620717411303424; it must be from -9223372036854775808 to"),
+    (lambda: fw.softmax(F32, log=1), TypeError, "softmax failed: the log is 1; it must be True or False"),
+    (lambda: fw.softmax(F32, scale=10**400), ValueError, "it must be from 2^-126 to 2^127"),
+    (lambda: fw.sample(F32, seed=1 << 64), ValueError, "sampling failed: seed is 18446744073709551616; it must be from -9223372036854775808"),
+    (lambda: fw.sample(F32, draw=False), TypeError, "sampling failed: draw is False; it must be a whole number"),
+    (lambda: fw.sample(F32, temperature=10**400), ValueError, "0; it must be a number that 64 bits hold"),
+    (lambda: fw.cross_entropy(F32, np.zeros(2, np.int64), ignore_index=1 << 63), ValueError, "ignore_index is 9223372036854775808; it"),
     (lambda: fw.sum(F32, "cols"), TypeError, "dim is 'cols'; it must be a whole number"),
     (lambda: fw.sample(F32, top_p=2.0), ValueError, "sampling failed: top-p is 2"),
-    (lambda: fw.top_k(F32, 1 << 31), ValueError, "top-k failed: the k is 2147483648; it must be from 1 to 128"),
+    (lambda: fw.top_k(F32, 1 << 31), ValueError, "top-k failed: k is 2147483648; it must be from 1 to 128"),
     (lambda: fw.top_k(F32, 1, scale=1e-50), ValueError, "top-k failed: the scale is 1e-50"),
-    (lambda: fw.softmax(F32, scale=1e-50), ValueError, "softmax failed: the scale is 1e-50; it must be at least 2^-126"),
+    (lambda: fw.softmax(F32, scale=1e-50), ValueError, "softmax failed: the scale is 1e-50; it must be from 2^-126"),
     (lambda: fw.softmax(np.ma.masked_array(F32, F32 == 0)), TypeError, "a masked array would lose its mask"),
     (lambda: fw.sample(F32, top_k=0), ValueError, "sampling failed: top_k is 0; it must be from 1 to 128"),
     (lambda: fw.rms_norm(F32, np.zeros(4, np.float32)), ValueError, "RMSNorm failed: the weight has the shape [4]; it needs [3]"),
@@ -246,13 +256,13 @@ ERRORS = [
     (lambda: fw.attention(F16[0], F16, F16), ValueError, "the query has the shape [2, 1, 8]; it needs 4 axes"),
     (lambda: fw.attention(F16.astype(np.float32), F16, F16), TypeError, "it needs float16 or bfloat16"),
     (lambda: fw.attention(F16, F16, F16, window=3), ValueError, "it needs a causal mask"),
-    (lambda: fw.attention(F16, F16, F16, scale=0.0), ValueError, "a scale of 0.0"),
-    (lambda: fw.attention(F16, F16, F16, scale=1e-50), ValueError, "a scale of 1e-50; it must be from 2^-126"),
-    (lambda: fw.attention(F16, F16, F16, causal=True, window=-1), ValueError, "a window of -1; it must be at least 1"),
-    (lambda: fw.attention(F16, F16, F16, window=-5), ValueError, "a window of -5; it must be at least 1"),
+    (lambda: fw.attention(F16, F16, F16, scale=0.0), ValueError, "attention failed: the scale is 0.0"),
+    (lambda: fw.attention(F16, F16, F16, scale=1e-50), ValueError, "the scale is 1e-50; it must be from 2^-126 to 2^64"),
+    (lambda: fw.attention(F16, F16, F16, causal=True, window=-1), ValueError, "attention failed: window is -1; it must be from 1 to"),
+    (lambda: fw.attention(F16, F16, F16, window=-5), ValueError, "window is -5; it must be from 1 to"),
     (lambda: fw.rms_norm(F32, [1.0, 2.0, 3.0]), TypeError, "norm failed: the weight is a list; it needs a numpy.ndarray"),
     (lambda: fw.matmul(F32, np.float32(3)), TypeError, "the second operand is a float32; it needs a numpy.ndarray"),
-    (lambda: fw.top_k(F32, "a"), TypeError, "cannot be interpreted as an integer"),
+    (lambda: fw.top_k(F32, "a"), TypeError, "k is 'a'; it must be a whole number"),
     (lambda: fw.attention(F16, F16, F16, causal="left"), ValueError, "causal is 'left'"),
     (lambda: fw.transpose(F16), ValueError, "it needs two axes"),
     (lambda: fw.transpose(F32.astype(np.float64)), TypeError, "elements of 2 or 4 bytes"),
@@ -266,6 +276,12 @@ def test_errors_say_what_failed_and_what_is_needed(index):
     with pytest.raises(kind) as caught:
         call()
     assert words in str(caught.value)
+
+
+def test_whole_numbers_of_numpy_are_taken():
+    one = np.int64(1)
+    np.testing.assert_array_equal(fw.softmax(F32, one), fw.softmax(F32))
+    assert fw.top_k(F32, one)[0].shape == (2, 1) and fw.sample(F32, seed=one, draw=one).shape == (2,)
 
 
 MULTIPLY = """
@@ -284,9 +300,12 @@ except RuntimeError as error:
         ("compute_75", "no kernel for a GPU of compute capability 7.5"),
         ("compute_75,compute_80", "8.0"),
         ("nonsense", "FERROWARP_ARCH is `nonsense`; set it to architectures"),
+        ("compute_999", "FERROWARP_ARCH is `compute_999`; set it to architectures"),
+        ("compute_90 SYNC", "FERROWARP_SYNC is `7`; set it to 1 to wait for each launch or to 0"),
     ],
 )
-def test_the_variable_limits_the_kernels_of_the_cpu(arch, words):
-    environment = {**os.environ, "FERROWARP_ARCH": arch}
+def test_variables_limit_the_kernels_of_the_cpu(arch, words):
+    arch, _, sync = arch.partition(" ")
+    environment = {**os.environ, "FERROWARP_ARCH": arch, "FERROWARP_SYNC": "7" if sync else ""}
     output = subprocess.run([sys.executable, "-c", MULTIPLY], env=environment, capture_output=True, text=True, check=True)
     assert words in output.stdout

@@ -227,14 +227,21 @@ def test_errors_are_exceptions_with_sentences(device):
     x = torch.zeros(2, 3, device=device)
     for call, kind, words in [
         (lambda: fw.softmax(x.double()), TypeError, "softmax failed: the input holds float64; it needs float32, float16 or bfloat16"),
-        (lambda: fw.softmax(x, scale=-1.0), ValueError, "softmax failed: the scale is -1; it must be in (0, 2^127]"),
+        (lambda: fw.softmax(x, scale=-1.0), ValueError, "softmax failed: the scale is -1.0; it must be from 2^-126 to 2^127"),
         (lambda: fw.rms_norm(x, x[0].half()), TypeError, "norm failed: the weight holds float16; it needs float32"),
         (lambda: fw.rms_norm(x, x[:, 0]), ValueError, "RMSNorm failed: the weight has the shape [2]; it needs [3]"),
         (lambda: fw.cross_entropy(x, torch.zeros(3, dtype=torch.int64, device=device)), ValueError, "the target has the shape [3]; it needs [2]"),
         (lambda: fw.matmul(x, x), ValueError, "the second operand has the shape [2, 3]; it needs [3, 3]"),
         (lambda: fw.softmax(x.to_sparse()), (TypeError, NotImplementedError), ""),
-        (lambda: fw.rms_norm(x, np.zeros(3, np.float32)), TypeError, "for argument 'weight' but instead found type 'ndarray'"),
-        (lambda: fw.top_k(x, 1.5), TypeError, "for argument 'k' but instead found type 'float'"),
+        (lambda: fw.rms_norm(x, np.zeros(3, np.float32)), TypeError, "norm failed: the weight is a numpy.ndarray and the input a torch.Tensor"),
+        (lambda: fw.matmul(x.cpu().numpy(), x), TypeError, "the second operand is a torch.Tensor and the first operand a numpy.ndarray"),
+        (lambda: fw.matmul(x, [1.0]), TypeError, "matmul failed: the second operand is a list; it needs a torch.Tensor"),
+        (lambda: fw.top_k(x, 1.5), TypeError, "top-k failed: k is 1.5; it must be a whole number"),
+        (lambda: fw.top_k(x, 1 << 70), ValueError, "top-k failed: k is 1180591620717411303424; it must be from 1 to 128"),
+        (lambda: fw.softmax(x, True), TypeError, "dim is True; it must be a whole number"),
+        (lambda: fw.sample(x, top_p="a"), TypeError, "sampling failed: the top p is 'a'; it must be a number"),
+        (lambda: torch.ops.ferrowarp.top_k(x, -1), RuntimeError, "top-k failed: the k is -1; it must be from 1 to 128"),
+        (lambda: fw.matmul(x.t(), x.expand(7, 1, 1, 1, 1, 1, 1, 2, 3)), ValueError, "the second operand has 9 axes; it needs at most 8"),
         (lambda: fw.softmax(x, 2), IndexError, "Dimension out of range"),
     ]:
         with pytest.raises(kind) as caught:

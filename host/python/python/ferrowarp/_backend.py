@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from typing import Any, Iterable
+from typing import Any, Iterable, SupportsFloat
 
 import numpy
 
@@ -42,13 +42,17 @@ _is_compiling: Any = None
 _is_transformed: Any = None
 #: Held while the operators are registered.
 _REGISTERING = threading.RLock()
-#: The arguments' default values; 0 for those that have none.
-_DEFAULTS = {
-    name: [ast.literal_eval(argument.partition("=")[2] or "0") for argument in arguments.split(", ")]
-    for name, arguments, _, _ in _native.schemas()
+#: The operators' names in errors.
+TITLES = {name: title for name, title, *_ in _native.schemas()}
+#: The arguments of each operator: type, name and default value, which may be empty.
+_SCHEMAS = {
+    name: [argument.replace("=", " ").split(" ") + [""] for argument in arguments.split(", ")]
+    for name, _, arguments, *_ in _native.schemas()
 }
+#: The arguments' default values; 0 for those that have none.
+_DEFAULTS = {name: [ast.literal_eval(argument[2] or "0") for argument in schema] for name, schema in _SCHEMAS.items()}
 #: The number of results of each operator.
-_RESULTS = {name: (results, plain) for name, _, results, plain in _native.schemas()}
+_RESULTS = {name: counts for name, _, _, *counts in _native.schemas()}
 
 
 def find_torch() -> bool:
@@ -80,7 +84,7 @@ def run(name: str, tensors: int, *arguments: Any) -> Any:
     try:
         return _way(operator, arguments[:tensors])(*arguments)
     except RuntimeError as error:
-        raise _exception(error) from None
+        raise _exception(error, name, arguments) from None
 
 
 def _way(operator: _Operator, tensors: tuple[Any, ...]) -> Any:
@@ -113,16 +117,45 @@ def run_one(name: str, tensor: Any) -> Any:
     try:
         return _way(operator, (tensor,))(tensor)
     except RuntimeError as error:
-        raise _exception(error) from None
+        raise _exception(error, name, (tensor,)) from None
 
 
-def _exception(error: RuntimeError) -> Exception:
+def _exception(error: RuntimeError, name: str, arguments: tuple[Any, ...]) -> Exception:
     """The exception that stands for torch's error, if an operator of ours or torch's check of its arguments raised it."""
     ours = _native.last_error()
     if ours is not None and str(ours) in str(error):
         return ours
     first = str(error).partition("\n")[0]
-    return TypeError(first) if first.startswith("ferrowarp::") and "Expected a value of type" in first else error
+    if not first.startswith("ferrowarp::") or "Expected a value of type" not in first:
+        return error
+    try:
+        _check_types(name, arguments)
+    except (TypeError, ValueError) as refused:
+        return refused
+    return TypeError(first)
+
+
+def _check_types(name: str, arguments: tuple[Any, ...]) -> None:
+    """Refuses an argument of the wrong type, in the same words for torch and for NumPy."""
+    torch, numpys = (Tensor, "torch.Tensor"), (numpy.ndarray, "numpy.ndarray")
+    (library, needs), (other, found) = (torch, numpys) if isinstance(arguments[0], Tensor) else (numpys, torch)
+    schema = _SCHEMAS[name]
+    for (kind, of, *_), given in zip(schema, arguments):
+        failed = f"{TITLES[name]} failed: the {of.replace('_', ' ')} is"
+        if kind.startswith("Tensor") and not isinstance(given, library) and (given is not None or kind == "Tensor"):
+            if isinstance(given, other):
+                first = schema[0][1].replace("_", " ")
+                raise TypeError(f"{failed} a {found} and the {first} a {needs}; convert one of them")
+            raise TypeError(f"{failed} a {type(given).__name__}; it needs a {needs}")
+        if kind == "bool" and not isinstance(given, (bool, numpy.bool_)):
+            raise TypeError(f"{failed} {given!r}; it must be True or False")
+        if kind == "float":
+            if not isinstance(given, SupportsFloat):
+                raise TypeError(f"{failed} {given!r}; it must be a number")
+            try:
+                float(given)
+            except OverflowError:
+                raise ValueError(f"{failed} {given}; it must be a number that 64 bits hold") from None
 
 
 def is_torch(first: Any) -> bool:
@@ -140,6 +173,7 @@ def _run_numpy(name: str, tensors: int, arguments: tuple[Any, ...]) -> Any:
     if not isinstance(arguments[0], numpy.ndarray) and is_torch(arguments[0]):
         # torch was loaded after this package.
         return run(name, tensors, *arguments)
+    _check_types(name, arguments)
     results, plain = _RESULTS[name]
     made = _native.call(name, plain or results, with_defaults(name, map(_dense, arguments)))
     return made[0] if len(made) == 1 else made
@@ -158,6 +192,4 @@ def _dense(argument: Any) -> Any:
         if isinstance(argument, numpy.ma.MaskedArray):
             raise TypeError("a masked array would lose its mask; pass an array without one, as filled() returns")
         return numpy.asarray(argument, order="C")
-    if isinstance(argument, Tensor):
-        raise TypeError("some arguments are NumPy arrays and some are torch tensors; pass one kind")
     return argument

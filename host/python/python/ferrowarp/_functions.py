@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeVar
 
 import numpy
 
@@ -16,11 +16,23 @@ _ACTIVATIONS = {None: 0, "relu": 1, "gelu": 2}
 _CAUSAL = {None: 0, False: 0, True: 2, "top_left": 1, "bottom_right": 2}
 
 
+#: The most columns that top-k and a sample choose from.
+_MOST = 128
+
+
+def _check_whole(name: str, value: Any, least: int = -(2**63), most: int = 2**63 - 1) -> None:
+    """Refuses what is not a whole number in this range. `name` begins with what failed, if it is an operator's option."""
+    if isinstance(value, bool) or not isinstance(value, (int, SupportsIndex)):
+        raise TypeError(f"{name} is {value!r}; it must be a whole number")
+    if not least <= value <= most:
+        raise ValueError(f"{name} is {value}; it must be from {least} to {most}")
+
+
 def _moved(x: Any, source: int, destination: int) -> Any:
+    is_torch = _backend.is_torch(x)
     for axis in (source, destination):
-        if not isinstance(axis, int):
-            raise TypeError(f"dim is {axis!r}; it must be a whole number")
-    return x.movedim(source, destination) if _backend.is_torch(x) else numpy.moveaxis(x, source, destination)
+        _check_whole("dim", axis)
+    return x.movedim(source, destination) if is_torch else numpy.moveaxis(x, source, destination)
 
 
 def _option(table: dict, name: str, value: Any) -> int:
@@ -30,9 +42,11 @@ def _option(table: dict, name: str, value: Any) -> int:
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, table))}") from None
 
 
-def _check_scale(name: str, scale: float) -> None:
-    if 0 < scale < 2.0**-126:
-        raise ValueError(f"{name} failed: the scale is {scale}; it must be at least 2^-126")
+def _check_scale(name: str, scale: float, most: int = 127) -> None:
+    if not isinstance(scale, SupportsFloat):
+        raise TypeError(f"{name} failed: the scale is {scale!r}; it must be a number")
+    if not 2.0**-126 <= scale <= 2.0**most:
+        raise ValueError(f"{name} failed: the scale is {scale}; it must be from 2^-126 to 2^{most}")
 
 
 def softmax(input: Array, dim: int = -1, *, scale: float = 1.0, log: bool = False, zero_masked: bool = False) -> Array:
@@ -84,6 +98,8 @@ def cross_entropy(
         ValueError: The shapes do not match.
         RuntimeError: The GPU failed or has no kernel.
     """
+    if ignore_index != -100:
+        _check_whole("cross entropy failed: ignore_index", ignore_index)
     losses = run("cross_entropy", 1, logits, targets, ignore_index)
     if 0 in logits.shape[-1:]:
         # Without classes the operator writes nothing.
@@ -108,6 +124,7 @@ def top_k(
     The largest comes first, and of equal logits the one in the smaller column. ``k`` is from 1 to 128. If there are fewer columns,
     the rest has probability 0 and column -1. There are no gradients. The options are those of :func:`softmax`.
     """
+    _check_whole("top-k failed: k", k, 1, _MOST)
     _check_scale("top-k", scale)
     values, columns = run("top_k", 1, logits, k, scale, log, zero_masked)
     if 0 in logits.shape[-1:]:
@@ -141,8 +158,10 @@ def sample(
     """
     if top_k is None:
         top_k = 0
-    elif top_k < 1:
-        raise ValueError(f"sampling failed: top_k is {top_k}; it must be from 1 to 128")
+    else:
+        _check_whole("sampling failed: top_k", top_k, 1, _MOST)
+    _check_whole("sampling failed: seed", seed)
+    _check_whole("sampling failed: draw", draw)
     tokens = run("sample", 1, logits, temperature, top_k, top_p, seed, draw)
     if 0 in logits.shape[-1:]:
         tokens[...] = -1
@@ -224,10 +243,10 @@ def attention(
     if window is None and scale is None:
         out = run("attention", 3, query, key, value, pages, lengths, mask)
     else:
-        if scale is not None and not scale >= 2.0**-126:
-            raise ValueError(f"attention failed: a scale of {scale}; it must be from 2^-126 to 2^64")
-        if window is not None and window < 1:
-            raise ValueError(f"attention failed: a window of {window}; it must be at least 1")
+        if scale is not None:
+            _check_scale("attention", scale, 64)
+        if window is not None:
+            _check_whole("attention failed: window", window, 1)
         window = -1 if window is None else window
         out = run("attention", 3, query, key, value, pages, lengths, mask, window, scale or 0.0)
     return out[0] if isinstance(out, tuple) else out

@@ -5,9 +5,10 @@ from typing import Any
 import numpy
 
 __version__: str
+commit: str
 
-def schemas() -> list[tuple[str, str, int, int]]:
-    """Each operator's name, arguments, number of results, and number of results without gradients."""
+def schemas() -> list[tuple[str, str, str, int, int]]:
+    """Each operator's name, its name in errors, arguments, number of results, and number of results without gradients."""
 
 def call(name: str, results: int, arguments: tuple[Any, ...]) -> tuple[numpy.ndarray, ...]:
     """Calls an operator on NumPy arrays."""

@@ -272,8 +272,7 @@ def _fake(name: str, fake: Callable, count: int) -> Callable:
         devices = [argument.device for argument in arguments if isinstance(argument, torch.Tensor)]
         for device in devices:
             if device != devices[0]:
-                name_of = name.replace("_", " ")
-                raise ValueError(f"{name_of} failed: operands are on {devices[0]} and {device}; move one of them")
+                raise ValueError(f"{_backend.TITLES[name]} failed: operands are on {devices[0]} and {device}; move one of them")
         with contextlib.suppress(_Unknown):
             _native.check(name, count, _backend.with_defaults(name, map(_example, arguments)))
         made = fake(*arguments)
@@ -320,7 +319,7 @@ def _register_gradients(name: str, full: Any, saving: Any, gradients: Gradients)
 def register() -> dict[str, tuple[Any, Any, Any]]:
     """Defines the operators and returns the calls of each by name: with gradients, without, and with gradients in the eager mode."""
     schemas = _native.schemas()
-    for name, arguments, results, plain in schemas:
+    for name, _, arguments, results, plain in schemas:
         third = results if 0 < plain < results else 0
         for of, count in ((name, results), (f"_{name}", plain), (f"_full_{name}", third)):
             if count:
@@ -342,4 +341,4 @@ def register() -> dict[str, tuple[Any, Any, Any]]:
         saving = version("_" if plain == results else "_full_")
         return full, version("_"), _register_gradients(name, full, saving, gradients)
 
-    return {name: calls(name, results, plain) for name, _, results, plain in schemas}
+    return {name: calls(name, results, plain) for name, _, _, results, plain in schemas}

@@ -33,7 +33,7 @@ use ferrowarp::{TensorView, TensorViewMut};
 
 use crate::call::{Call, Kind, MOST_ARGUMENTS, MOST_RESULTS};
 use crate::failure::Failure;
-use crate::operand::{self, Operand};
+use crate::operand::{self, Name, Operand};
 use attention::{attention, attention_backward};
 use axis::{cumulative_sum, reduce, transpose};
 use matmul::matmul;
@@ -46,7 +46,7 @@ pub struct Operator {
     /// The name in errors.
     pub title: &'static str,
     /// The arguments: type, name and, if it may be omitted, the default value.
-    pub schema: &'static [(Kind, &'static str, Option<&'static str>)],
+    pub schema: &'static [(Kind, Name, Option<&'static str>)],
     /// The number of results, all of them tensors.
     pub results: usize,
     /// The number of results of the version without gradients; 0 if there is none.
@@ -64,7 +64,7 @@ impl Operator {
             Kind::Float => "float",
             Kind::Bool => "bool",
         };
-        let argument = |(of, name, default): &(Kind, &str, Option<&str>)| {
+        let argument = |(of, Name(name), default): &(Kind, Name, Option<&str>)| {
             let default = default.map_or_else(String::new, |default| format!("={default}"));
             format!("{} {name}{default}", kind(*of))
         };
@@ -76,11 +76,6 @@ impl Operator {
     pub fn has_third_version(&self) -> bool {
         self.plain > 0 && self.plain < self.results
     }
-
-    /// An argument's name in errors.
-    pub fn name_of(&self, at: usize) -> String {
-        self.schema[at].1.replace('_', " ")
-    }
 }
 
 macro_rules! operators {
@@ -91,7 +86,7 @@ macro_rules! operators {
         pub const OPERATORS: &[Operator] = &[$(Operator {
             name: stringify!($name),
             title: $title,
-            schema: &[$((Kind::$kind, stringify!($argument), operators!(@ $($default)?))),*],
+            schema: &[$((Kind::$kind, Name(stringify!($argument)), operators!(@ $($default)?))),*],
             results: $results,
             plain: $plain,
             run: $name,
@@ -162,7 +157,7 @@ impl<'a> Call<'a> {
 
 /// The failure that an operand has another type.
 fn refuse_type(of: &Operand, needs: &str) -> Failure {
-    Failure::of_type(format!("the {} holds {}; it needs {needs}", of.name.replace('_', " "), of.dtype.name()))
+    Failure::of_type(format!("the {} holds {}; it needs {needs}", of.name, of.dtype.name()))
 }
 
 /// Checks the shape of an operand.
@@ -170,6 +165,5 @@ fn check(of: &Operand, shape: &[usize]) -> Result<(), Failure> {
     if of.shape() == shape {
         return Ok(());
     }
-    let name = of.name.replace('_', " ");
-    Err(Failure::of_value(format!("the {name} has the shape {:?}; it needs {shape:?}", of.shape())))
+    Err(Failure::of_value(format!("the {} has the shape {:?}; it needs {shape:?}", of.name, of.shape())))
 }

@@ -89,10 +89,7 @@ fn losses_of<T: Element + operand::Element>(
 }
 
 pub fn top_k(call: &mut Call<'_>) -> Result<(), Failure> {
-    let (logits, k) = (call.rows(0)?, call.count(1)?);
-    if k > TopK::MOST {
-        return Err(Failure::of_value(format!("the k is {k}; it must be from 1 to {}", TopK::MOST)));
-    }
+    let (logits, k) = (call.rows(0)?, call.count(1, TopK::MOST)?);
     let shape = [logits.row_shape(), &[k]].concat();
     floats!(logits, T => {
         let values = call.result(&logits, Dtype::F32, &shape)?.as_matrix();
@@ -109,7 +106,7 @@ pub fn sample(call: &mut Call<'_>) -> Result<(), Failure> {
     let sample = sample.seed(call.int(4) as u64).draw(call.int(5) as u64);
     let sample = match call.int(2) {
         0 => sample,
-        _ => sample.top_k(call.count(2)?),
+        _ => sample.top_k(call.count(2, TopK::MOST)?),
     };
     floats!(logits, T => {
         let tokens = call.result(&logits, Dtype::I32, logits.row_shape())?.as_vector();
