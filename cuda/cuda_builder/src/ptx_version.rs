@@ -50,7 +50,7 @@ const WORDS: &[(u32, &str)] = &[
     (
         80,
         "bulk bulk_group complete_tx::bytes elect expect_tx mbarrier::complete_tx::bytes mbarrier_init multicast::cluster read
-         setmaxnreg tensor tile 1d 2d 3d 4d 5d mma_async wgmma tensormap",
+         reduce setmaxnreg tensor tile 1d 2d 3d 4d 5d mma_async wgmma tensormap",
     ),
 ];
 
@@ -246,6 +246,7 @@ mod tests {
                 "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [s], [%d1], 64, [s];",
             ),
             (Compute90, 80, "cp.async.bulk.global.shared::cta.bulk_group [%d1], [s], 64;"),
+            (Compute90, 80, "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%d1], [s], 64;"),
             (
                 Compute90,
                 86,

@@ -70,10 +70,6 @@ pub(crate) mod host;
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod stores;
 
-/// The name of the function that starts copies to global memory.
-#[cfg(not(target_arch = "nvptx64"))]
-const TO_GLOBAL: &str = "bulk::shared_to_global";
-
 /// Starts a copy of `count` elements from global to shared memory. Its bytes count at `barrier` when they arrive (PTX
 /// ISA, `cp.async.bulk`).
 ///
@@ -205,6 +201,68 @@ pub unsafe fn shared_to_global<T: Copy>(global: *mut T, shared: *const T, count:
     // SAFETY: the caller guarantees valid memory.
     unsafe {
         host::shared_to_global(global.cast(), shared.cast(), u64::from(count) * size_of::<T>() as u64);
+    }
+}
+
+/// Starts to add `count` numbers in the block's shared memory to those in global memory, one by one, each at once: a copy in all
+/// other respects (PTX ISA, `cp.reduce.async.bulk`).
+///
+/// # Safety
+/// Same as for [`shared_to_global`]. Meanwhile, other threads access the sums only by such additions.
+///
+/// # Examples
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::mem::f32x4;
+/// use cuda_std::simt::Executor;
+/// use cuda_std::{bulk, kernel, shared_array, thread};
+///
+/// /// Each block of 32 threads adds its threads' indices to the sums.
+/// ///
+/// /// # Safety
+/// /// 32 sums, aligned to 16 bytes.
+/// #[kernel(min_arch = 90)]
+/// pub unsafe fn count(sums: *mut f32x4) {
+///     let (tile, i) = (shared_array![f32x4; 8].cast::<f32>(), thread::thread_idx_x());
+///     // SAFETY: one thread adds the tile when all have written and fenced it, and waits before it returns.
+///     unsafe {
+///         *tile.add(i as usize) = i as f32;
+///         bulk::fence_shared();
+///         thread::sync_threads_aligned();
+///         if i == 0 {
+///             bulk::add_to_global(sums.cast(), tile, 32);
+///             bulk::commit();
+///             bulk::wait_read::<0>();
+///         }
+///     }
+/// }
+///
+/// let mut sums = [f32x4::splat(1.0); 8];
+/// // SAFETY: 32 sums.
+/// unsafe { count::launch(&Executor::new(), LaunchConfig::new(3, 32), &mut sums) }?;
+/// assert!(sums.iter().enumerate().all(|(i, sum)| sum.w == 1.0 + 3.0 * (4 * i + 3) as f32));
+/// # Ok::<(), cuda_std::launch::LaunchError>(())
+/// ```
+#[doc(alias = "cp.reduce.async.bulk.add.f32")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn add_to_global(global: *mut f32, shared: *const f32, count: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller guarantees valid memory.
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .b64 source; cvta.to.shared.u64 source, {shared}; \
+             cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [{global}], [source], {bytes}; }}",
+            shared = in(reg64) shared,
+            global = in(reg64) global,
+            bytes = in(reg32) count * size_of::<f32>() as u32,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: the caller guarantees valid memory.
+    unsafe {
+        host::add_to_global(global, shared, u64::from(count) * size_of::<f32>() as u64);
     }
 }
 

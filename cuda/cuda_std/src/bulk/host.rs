@@ -4,7 +4,6 @@
 use core::mem::MaybeUninit;
 use core::panic::Location;
 
-use super::TO_GLOBAL;
 use super::stores::{self, Store, Stores, Target};
 use crate::barrier::{Barrier, state};
 use crate::cluster;
@@ -67,8 +66,22 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
 /// See [the module](super#safety-of-the-copies).
 #[track_caller]
 pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes: u64) {
+    start_store("bulk::shared_to_global", Target::Memory(global), global, shared, bytes);
+}
+
+/// Starts the additions.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-copies).
+#[track_caller]
+pub(super) unsafe fn add_to_global(global: *mut f32, shared: *const f32, bytes: u64) {
+    start_store("bulk::add_to_global", Target::Sums(global), global.cast(), shared.cast(), bytes);
+}
+
+#[track_caller]
+fn start_store(operation: &'static str, target: Target, global: *mut u8, shared: *const u8, bytes: u64) {
     let location = Location::caller();
-    let started = current(TO_GLOBAL, |context| {
+    let started = current(operation, |context| {
         let own = context.shared();
         let bytes = checked_size(bytes)?;
         check_aligned(global.addr(), "global")?;
@@ -82,15 +95,16 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
         }
         check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
-        // SAFETY: the caller guarantees a valid target.
-        unsafe { forget(global, bytes) };
-        let (operation, target) = (TO_GLOBAL, Target::Memory(global));
+        if matches!(target, Target::Memory(_)) {
+            // SAFETY: the caller guarantees a valid target.
+            unsafe { forget(global, bytes) };
+        }
         let store = Store { operation, target, source: shared, bytes, location, was, read };
         context.channel.with_state(|stores: &mut Stores| stores.start(store));
         Ok(())
     });
     if let Err(reason) = started {
-        refuse(TO_GLOBAL, &format!("(){reason}"));
+        refuse(operation, &format!("(){reason}"));
     }
 }
 

@@ -2,9 +2,11 @@
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
+use core::sync::atomic::Ordering;
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 
+use crate::atomic::AtomicF32;
 use crate::simt::FaultKind;
 use crate::simt::states::State;
 use crate::tensor::tile::Tile;
@@ -13,6 +15,8 @@ use crate::tensor::tile::Tile;
 pub(crate) enum Target {
     /// Bytes in order.
     Memory(*mut u8),
+    /// Numbers that are added.
+    Sums(*mut f32),
     /// A tile of a tensor.
     Tile(Box<Tile>),
 }
@@ -103,6 +107,12 @@ impl Store {
             match self.target {
                 Target::Memory(target) => {
                     core::ptr::copy_nonoverlapping(self.read.as_ptr().cast(), target, self.bytes);
+                }
+                Target::Sums(sums) => {
+                    for i in 0..self.bytes / size_of::<f32>() {
+                        let number = self.read.as_ptr().cast::<f32>().add(i).read_unaligned();
+                        AtomicF32::from_ptr(sums.add(i)).fetch_add(number, Ordering::Relaxed);
+                    }
                 }
                 Target::Tile(tile) => tile.store(&self.read),
             }

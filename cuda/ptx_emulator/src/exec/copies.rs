@@ -161,6 +161,14 @@ impl Cx<'_> {
         Ok(())
     }
 
+    /// `cp.reduce.async.bulk` to global memory.
+    pub fn start_bulk_add(&mut self, i: &Instr) -> Exec {
+        let (bytes, target, source) = self.bulk(i)?;
+        let was = self.contents(source, bytes);
+        self.hold_store(Target::Sums(target), source, was);
+        Ok(())
+    }
+
     /// Holds a copy to global memory until its thread waits for it.
     pub fn hold_store(&mut self, target: Target, source: Place, was: Vec<Bits>) {
         let line = self.line();
@@ -208,6 +216,20 @@ impl Cx<'_> {
         match target {
             Target::Bytes(target) => {
                 (0..).step_by(8).zip(was).for_each(|(at, bits)| self.store(target.plus(at), 8, bits));
+                Ok(())
+            }
+            Target::Sums(target) => {
+                for (at, bits) in (0..).step_by(8).zip(was) {
+                    let old = self.load(target.plus(at), 8);
+                    if (old.undefined | bits.undefined) != 0 {
+                        return Err(Cause::UndefinedMemory { space: Space::Global.name() }.into());
+                    }
+                    let sum = |shift: u32| {
+                        let number = |bits: u64| f32::from_bits((bits >> shift) as u32);
+                        u64::from((number(old.value) + number(bits.value)).to_bits()) << shift
+                    };
+                    self.store(target.plus(at), 8, Bits::new(sum(0) | sum(32)));
+                }
                 Ok(())
             }
             Target::Box(tile, source) => self.make_tensor_store(&tile, source, &was),

@@ -56,6 +56,8 @@ pub(crate) struct Copy {
 pub(crate) enum Target {
     /// Contiguous bytes.
     Bytes(Place),
+    /// Contiguous `f32`, to which the source's are added.
+    Sums(Place),
     /// A box of a tensor, from this offset of shared memory.
     Box(Tile, usize),
 }

@@ -32,6 +32,8 @@ pub(super) const ROWS: &[Row] = &[
          [shared::cluster], [shared], a:32, [shared::cluster]", |cx, i| cx.start_bulk_copy(i)).counts(BULK),
     act("cp.async.bulk.global.shared::cta.bulk_group [global], [shared], a:32", |cx, i| cx.start_bulk_store(i))
         .counts(Counts::Deeds(access::bulk_store)),
+    act("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [global], [shared], a:32", |cx, i| cx.start_bulk_add(i))
+        .counts(Counts::Deeds(access::bulk_store)),
     act("cp.async.bulk.commit_group", |cx, _| { cx.stores.commit(); Ok(()) }),
     act("cp.async.bulk.wait_group a:32", |cx, i| { let left = cx.value(i.a)?; cx.wait_for_bulk_stores(left, false) }),
     act("cp.async.bulk.wait_group.read a:32", |cx, i| { let left = cx.value(i.a)?; cx.wait_for_bulk_stores(left, true) }),
