@@ -74,14 +74,30 @@ impl<const STAGES: usize> Ring<STAGES> {
         }
     }
 
+    /// Waits until the stage is empty.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn wait_empty(self) {
+        // SAFETY: the stage has two initialised barriers.
+        unsafe { Barrier::wait_parity(self.empty.add(self.stage()), self.parity ^ 1) };
+    }
+
+    /// Waits until all warps are done with the stage as it is filled now.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn wait_released(self) {
+        // SAFETY: the stage has two initialised barriers.
+        unsafe { Barrier::wait_parity(self.empty.add(self.stage()), self.parity) };
+    }
+
     /// Waits until the stage is empty, and announces `bytes` bytes of copies to it. Returns the barrier that counts them.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub fn fill(self, bytes: u32) -> *mut Barrier {
+        self.wait_empty();
         // SAFETY: the stage has two initialised barriers.
         unsafe {
             let full = self.full.add(self.stage());
-            Barrier::wait_parity(self.empty.add(self.stage()), self.parity ^ 1);
             Barrier::arrive_expect_tx(full, bytes);
             full
         }

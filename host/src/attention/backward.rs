@@ -1,8 +1,8 @@
 //! The gradients of attention.
 
 use attention_kernels::args::ALIGNED;
-use attention_kernels::backward::args::{BackwardLaunch, LEAST_TURN, PADDED};
-use attention_kernels::backward::{BackwardShape, delta_config, finish_config, serial_config};
+use attention_kernels::backward::args::{BackwardLaunch, LEAST_TURN, PADDED, ROWS_IN_ORDER};
+use attention_kernels::backward::{FusedShape, delta_config, finish_config, serial_config};
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
@@ -143,7 +143,7 @@ impl Attention<'_> {
         // SAFETY: shapes, strides and devices were checked, the outputs are borrowed exclusively, and the maps describe the
         // tensors. There is memory for the statistics. Later uses wait for the device or are queued after this.
         unsafe {
-            match by {
+            let kernel = match by {
                 BackwardBy::Serial => {
                     if has_queries {
                         let (config, blocks) = serial_config(queries, heads, batch);
@@ -155,44 +155,35 @@ impl Attention<'_> {
                         counted(blocks)?;
                         T::SERIAL_KEYS.launch(queue, config, args)?;
                     }
+                    return Ok(());
                 }
-                BackwardBy::Warpgroups { size } => {
-                    assert!(unaligned.is_none(), "{} takes aligned rows", T::KEYS[size].meta.name);
-                    let args = layouts.with_maps(device, args)?;
-                    if has_queries {
-                        T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
-                    }
-                    if has_keys {
-                        let kernel = T::KEYS[size];
-                        let blocks = counted(kernel.blocks(keys, key_heads, batch))?;
-                        kernel.launch(queue, kernel.config(blocks), BackwardLaunch { ..args })?;
-                    }
-                    if has_queries {
-                        let kernel = T::QUERIES[size];
-                        let blocks = counted(kernel.blocks(queries, heads, batch))?;
-                        kernel.launch(queue, kernel.config(blocks), args)?;
-                    }
+                BackwardBy::Warpgroups { index } => {
+                    let kernel = &T::BY_WARPGROUPS[index];
+                    assert!(unaligned.is_none(), "{} takes aligned rows", kernel.meta.name);
+                    args = layouts.with_maps(device, args)?;
+                    args.flags |= ROWS_IN_ORDER;
+                    args.heads_at_once =
+                        heads_at_once(&args, kernel.head_size).min((key_heads * batch).max(1));
+                    kernel
                 }
-                BackwardBy::Fused { index } => {
-                    let kernel = &T::FUSED[index];
-                    let mut turns = queue.alloc_unwritten::<u32>((rows / LEAST_TURN) as usize + 1)?;
-                    let mut sums = queue.alloc_unwritten::<f32>(rows as usize * kernel.head_size as usize)?;
-                    args.turns = RawBuffer::written(&mut turns);
-                    args.sums = RawBuffer::written(&mut sums);
-                    args.sum_size = kernel.head_size;
-                    args.turn_queries = kernel.queries;
-                    // It also sets the turns to zero.
-                    T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
-                    if has_keys {
-                        let tiles = counted(kernel.tiles(keys, key_heads, batch))?;
-                        let fit = device.resident_blocks(kernel.meta, &kernel.config(1))?;
-                        let blocks = tiles.min(fit as u32).max(1);
-                        kernel.launch(queue, kernel.config(blocks), BackwardLaunch { ..args })?;
-                    }
-                    if has_queries {
-                        T::FINISH.launch(queue, finish_config(rows), args)?;
-                    }
-                }
+                BackwardBy::Fused { index } => &T::FUSED[index],
+            };
+            let mut turns = queue.alloc_unwritten::<u32>((rows / LEAST_TURN) as usize + 1)?;
+            let mut sums = queue.alloc_unwritten::<f32>(rows as usize * kernel.head_size as usize)?;
+            args.turns = RawBuffer::written(&mut turns);
+            args.sums = RawBuffer::written(&mut sums);
+            args.sum_size = kernel.head_size;
+            args.turn_queries = kernel.queries;
+            // It also sets the turns to zero.
+            T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
+            if has_keys {
+                let tiles = counted(kernel.tiles(keys, key_heads, batch))?;
+                let fit = device.resident_blocks(kernel.meta, &kernel.config(1))?;
+                let blocks = tiles.min(fit as u32).max(1);
+                kernel.launch(queue, kernel.config(blocks), BackwardLaunch { ..args })?;
+            }
+            if has_queries {
+                T::FINISH.launch(queue, finish_config(rows), args)?;
             }
         }
         Ok(())
@@ -257,7 +248,6 @@ impl Attention<'_> {
             k_map: no_map,
             v_map: no_map,
             d_out_map: no_map,
-            dq_map: no_map,
             dk_map: no_map,
             dv_map: no_map,
             dq: outputs.q.raw(),
@@ -293,8 +283,17 @@ impl Attention<'_> {
             sum_size: 0,
             turn_queries: LEAST_TURN,
             flags: 0,
+            heads_at_once: 1,
         }
     }
+}
+
+/// Returns the heads of K and V whose tiles blocks take at the same time. With few, blocks wait for the first ones of a head. With
+/// many, L2 does not hold the queries, the gradients of their results, and the sums.
+fn heads_at_once<T>(args: &BackwardLaunch<T>, head_size: u32) -> u32 {
+    const L2_BYTES: usize = 24 << 20;
+    let of_head = 8 * args.group as usize * args.queries as usize * head_size as usize;
+    1 << (L2_BYTES / of_head.max(1)).clamp(4, 1 << 16).ilog2()
 }
 
 impl Layouts {
@@ -321,19 +320,18 @@ impl Layouts {
         device: &Device,
         args: BackwardLaunch<T>,
     ) -> Result<BackwardLaunch<T>, Error> {
-        let Self { q, k, v, d_out, dq, dk, dv, .. } = self;
+        let Self { q, k, v, d_out, dk, dv, .. } = self;
         // If there are no queries or no keys, their maps are unused and may describe other tensors.
         let any = if q.is_empty() { (args.k, k) } else { (args.q, q) };
         let of = |raw, stored: &Stored| {
             let (raw, stored) = if stored.is_empty() { any } else { (raw, stored) };
-            map(device, raw, stored, BackwardShape::BOX_ROWS)
+            map(device, raw, stored, FusedShape::BOX_ROWS)
         };
         Ok(BackwardLaunch {
             q_map: of(args.q, q)?,
             k_map: of(args.k, k)?,
             v_map: of(args.v, v)?,
             d_out_map: of(args.d_out, d_out)?,
-            dq_map: of(args.dq, dq)?,
             dk_map: of(args.dk, dk)?,
             dv_map: of(args.dv, dv)?,
             ..args

@@ -18,8 +18,8 @@ const MULTIPLE: usize = 8;
 pub enum BackwardBy {
     /// The kernels for a CPU.
     Serial,
-    /// The kernels with `wgmma`, with the index of the head size in `T::KEYS`.
-    Warpgroups { size: usize },
+    /// The kernels with `wgmma`, with the index in `T::BY_WARPGROUPS`.
+    Warpgroups { index: usize },
     /// The kernels with `mma.sync`, with the index in `T::FUSED`.
     Fused { index: usize },
 }
@@ -32,8 +32,8 @@ impl BackwardBy {
         is_aligned: bool,
     ) -> impl Iterator<Item = Self> {
         let limits = profile.limits.clone();
-        let size = T::KEYS.iter().position(|kernel| kernel.head_size >= head_size).filter(|_| is_aligned);
-        let warpgroups = size.map(|size| Self::Warpgroups { size });
+        let index = T::BY_WARPGROUPS.iter().position(|kernel| kernel.head_size >= head_size);
+        let warpgroups = index.filter(|_| is_aligned).map(|index| Self::Warpgroups { index });
         let least = T::FUSED.iter().map(|kernel| kernel.head_size).find(|&size| size >= head_size);
         let fits = move |&index: &usize| {
             let kernel = &T::FUSED[index];
@@ -51,7 +51,7 @@ impl BackwardBy {
     pub fn kernels<T: Element16>(self) -> impl Iterator<Item = &'static KernelMeta> {
         let (first, second, third) = match self {
             Self::Serial => (T::SERIAL_QUERIES.meta, T::SERIAL_KEYS.meta, None),
-            Self::Warpgroups { size } => (T::DELTA.meta, T::KEYS[size].meta, Some(T::QUERIES[size].meta)),
+            Self::Warpgroups { index } => (T::DELTA.meta, T::BY_WARPGROUPS[index].meta, Some(T::FINISH.meta)),
             Self::Fused { index } => (T::DELTA.meta, T::FUSED[index].meta, Some(T::FINISH.meta)),
         };
         [first, second].into_iter().chain(third)

@@ -13,8 +13,8 @@ pub const ATTENTION: Subject = Subject {
     name: "attention",
     title: "Attention",
     about: "Queries, keys and values of normal random numbers. TFLOP/s counts the two products, or the five of the \
-            gradients (`backward`), half of them of a causal mask, and with a sliding window (`window`) those with its keys. Our gradients take seven \
-            products, which are added in a fixed order. Errors are of the last queries of the last head, against f64: the root of the mean \
+            gradients (`backward`), half of them of a causal mask, and with a sliding window (`window`) those with its keys. Our gradients \
+            are added in a fixed order. Errors are of the last queries of the last head, against f64: the root of the mean \
             square of the differences, over that of the results. `large`: Q is 16 times as large. `dominant`: one key of each head has nearly all \
             the weight. The contenders of a problem take turns.",
     is_ours: |entry| entry.name == "attention",

@@ -12,6 +12,16 @@ pub const PADDED: u32 = 2 * ROWS as u32;
 /// `turns` has an element for this number of padded queries, and one more.
 pub const LEAST_TURN: u32 = 16;
 
+/// A bit of `flags`: `sums` has rows, at [`row_index`].
+pub const ROWS_IN_ORDER: u32 = 2;
+
+/// Returns the offset in `sums` of an element of a padded row of `size` elements. Eight neighbours lie at another multiple of
+/// 8 in each of eight rows. So the lanes of a warp write fragments into different banks.
+#[inline(always)]
+pub const fn row_index(size: usize, row: usize, column: usize) -> usize {
+    row * size + ((column / 8) ^ (row % 8)) * 8 + column % 8
+}
+
 /// Returns the offset in `sums` of a lane's four elements of a fragment: 16 padded rows of `size` elements from `row` on, and
 /// eight columns from `column` on. Each element of the next lane follows, and the next element of the lane 32 later.
 #[inline(always)]
@@ -34,8 +44,6 @@ pub struct BackwardArgs<T> {
     pub v_map: TensorMap,
     /// The gradient of the result, like `q_map`.
     pub d_out_map: TensorMap,
-    /// The gradient of Q, like `q_map`.
-    pub dq_map: TensorMap,
     /// The gradient of K, like `q_map`.
     pub dk_map: TensorMap,
     /// The gradient of V, like `q_map`.
@@ -61,9 +69,9 @@ pub struct BackwardArgs<T> {
     pub log_sum_exp: *const f32,
     /// Written by the first kernel, read by the others: the statistics, at [`BackwardArgs::stat_index`].
     pub stats: *mut f32,
-    /// For [`super::fused`], else null: dQ without the factor `scale`, at [`sum_index`].
+    /// For [`super::fused`] and [`super::warpgroups`], else null: dQ without the factor `scale`, at [`sum_index`].
     pub sums: *mut f32,
-    /// For [`super::fused`], else null: for each `turn_queries` padded queries the tiles of keys that have added to their
+    /// Like `sums`: for each `turn_queries` padded queries the tiles of keys that have added to their
     /// sums, and at [`BackwardArgs::taken_index`] the tiles of keys that blocks have taken.
     pub turns: *mut u32,
     /// How `dq` is stored.
@@ -105,10 +113,12 @@ pub struct BackwardArgs<T> {
     pub scale: f32,
     /// Elements of a row of `sums`.
     pub sum_size: u32,
-    /// Queries with a common turn, a power of two from 16 to 64.
+    /// Queries with a common turn, a power of two from 16 to 128.
     pub turn_queries: u32,
-    /// [`ALIGNED`](super::super::args::ALIGNED), if that holds for the rows of all tensors.
+    /// [`ALIGNED`](super::super::args::ALIGNED), if that holds for the rows of all tensors, and [`ROWS_IN_ORDER`].
     pub flags: u32,
+    /// For [`super::warpgroups`] with a mask, the heads of K and V whose tiles blocks take at the same time. At least 1.
+    pub heads_at_once: u32,
 }
 
 impl<T> BackwardArgs<T> {
@@ -116,6 +126,12 @@ impl<T> BackwardArgs<T> {
     #[inline(always)]
     pub fn all_keys(&self) -> Keys {
         Keys { count: self.keys, diagonal: self.diagonal, window: self.window }
+    }
+
+    /// Returns whether a query does not see all keys.
+    #[inline(always)]
+    pub fn hides_any(&self) -> bool {
+        self.diagonal + 1 < self.keys as i32 || self.window < self.queries as i32 + self.diagonal
     }
 
     /// Returns the first query that sees a key; `queries` or more if none does.

@@ -8,52 +8,8 @@ use super::args::BackwardArgs;
 use super::delta::{self, attention_delta};
 use super::finish::{self, attention_finish};
 use super::fused::{self, attention_gradients};
-use super::keys::{self, attention_dkv};
-use super::queries::{self, attention_dq};
 use super::serial::{self, attention_dkv_serial, attention_dq_serial};
-
-/// The tile of a kernel, and its resources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BackwardShape {
-    /// The largest number of elements of a row.
-    pub head_size: u32,
-    /// Keys, or queries, of a block.
-    pub rows: u32,
-    /// Threads of a block.
-    pub threads: u32,
-    /// Bytes of dynamic shared memory.
-    pub shared_bytes: u32,
-}
-
-impl BackwardShape {
-    /// Rows of the boxes of all maps.
-    pub const BOX_ROWS: u32 = ROWS as u32;
-
-    const fn new(head_size: usize, consumers: usize, threads: usize, bytes: usize) -> Self {
-        // The panels start at a multiple of 1024.
-        let shared_bytes = (bytes + 1024) as u32;
-        let rows = Self::BOX_ROWS * consumers as u32;
-        Self { head_size: head_size as u32, rows, threads: threads as u32, shared_bytes }
-    }
-
-    pub(super) const fn of_keys(head_size: usize, consumers: usize, threads: usize) -> Self {
-        Self::new(head_size, consumers, threads, keys::shared_bytes(head_size, consumers))
-    }
-
-    pub(super) const fn of_queries(head_size: usize, keys: usize, consumers: usize, threads: usize) -> Self {
-        Self::new(head_size, consumers, threads, queries::shared_bytes(head_size, keys, consumers))
-    }
-
-    /// Returns the number of blocks for `length` keys, or queries, of all heads in a batch.
-    pub fn blocks(&self, length: u32, heads: u32, batch: u32) -> u64 {
-        u64::from(length.div_ceil(self.rows)) * u64::from(heads) * u64::from(batch)
-    }
-
-    /// Returns the launch for `blocks` blocks.
-    pub fn config(&self, blocks: u32) -> LaunchConfig {
-        LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
-    }
-}
+use super::warpgroups::{self, attention_warpgroup_gradients};
 
 /// The tile of a kernel for all three gradients, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +27,9 @@ pub struct FusedShape {
 }
 
 impl FusedShape {
+    /// Rows of the boxes of all maps.
+    pub const BOX_ROWS: u32 = ROWS as u32;
+
     pub(super) const fn new(
         head_size: usize,
         keys: usize,
@@ -86,6 +45,18 @@ impl FusedShape {
         }
     }
 
+    pub(super) const fn of_warpgroups(
+        head_size: usize,
+        tile: [u32; 2],
+        threads: usize,
+        stages: usize,
+    ) -> Self {
+        let [keys, queries] = tile;
+        // The panels start at a multiple of 1024.
+        let shared_bytes = (warpgroups::shared_bytes(head_size, stages) + 1024) as u32;
+        Self { head_size: head_size as u32, keys, queries, threads: threads as u32, shared_bytes }
+    }
+
     /// Returns the number of tiles for `keys` keys of all heads in a batch.
     pub fn tiles(&self, keys: u32, heads: u32, batch: u32) -> u64 {
         u64::from(keys.div_ceil(self.keys)) * u64::from(heads) * u64::from(batch)
@@ -99,14 +70,12 @@ impl FusedShape {
 
 /// An element type that has kernels.
 pub trait BackwardKernels: Sized + 'static {
-    /// The statistics of the queries, for [`KEYS`](Self::KEYS), [`QUERIES`](Self::QUERIES) and [`FUSED`](Self::FUSED).
+    /// The statistics of the queries, for [`FUSED`](Self::FUSED) and [`BY_WARPGROUPS`](Self::BY_WARPGROUPS).
     const DELTA: &'static KernelOf<BackwardArgs<Self>>;
-    /// The gradients of K and V, the smaller head size first.
-    const KEYS: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
-    /// The gradient of Q, for the same head sizes.
-    const QUERIES: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2];
     /// All three gradients, dQ as sums: the smaller head sizes first, and of one head size the fastest.
     const FUSED: &'static [KernelOf<BackwardArgs<Self>, FusedShape>];
+    /// The same by `wgmma`, through maps: the smaller head size first.
+    const BY_WARPGROUPS: &'static [KernelOf<BackwardArgs<Self>, FusedShape>];
     /// The gradient of Q from its sums.
     const FINISH: &'static KernelOf<BackwardArgs<Self>>;
     /// The gradient of Q, and the statistics of the queries, on a CPU.
@@ -138,16 +107,10 @@ macro_rules! kernels {
         impl BackwardKernels for $ty {
             const DELTA: &'static KernelOf<BackwardArgs<Self>> =
                 &<attention_delta as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
-            const KEYS: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2] = {
-                let [large, small] = <attention_dkv as KernelsOf<BackwardArgs<$ty>>>::INSTANCES else { panic!() };
-                [small, large]
-            };
-            const QUERIES: [&'static KernelOf<BackwardArgs<Self>, BackwardShape>; 2] = {
-                let [large, small] = <attention_dq as KernelsOf<BackwardArgs<$ty>>>::INSTANCES else { panic!() };
-                [small, large]
-            };
             const FUSED: &'static [KernelOf<BackwardArgs<Self>, FusedShape>] =
                 <attention_gradients as KernelsOf<BackwardArgs<$ty>>>::INSTANCES;
+            const BY_WARPGROUPS: &'static [KernelOf<BackwardArgs<Self>, FusedShape>] =
+                <attention_warpgroup_gradients as KernelsOf<BackwardArgs<$ty>>>::INSTANCES;
             const FINISH: &'static KernelOf<BackwardArgs<Self>> =
                 &<attention_finish as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
             const SERIAL_QUERIES: &'static KernelOf<BackwardArgs<Self>> =

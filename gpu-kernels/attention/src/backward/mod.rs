@@ -11,10 +11,8 @@
 //! P and dS are computed again, a tile at a time. [`delta`] comes first. Every sum has a fixed order, so two runs give the
 //! same bits.
 //!
-//! - With `wgmma`, [`keys`] adds up dK and dV, one block per tile of keys, and [`queries`] adds up dQ, one block per tile of
-//!   queries. Each sum belongs to one block. The price is that both compute the products of P and dP: seven multiplications.
-//! - With `mma.sync`, [`fused`] adds up all three with five multiplications. The blocks add to the same dQ one after the
-//!   other. [`finish`] writes it.
+//! [`warpgroups`] adds up all three with `wgmma`, and [`fused`] with `mma.sync`. A block takes tiles of keys. Blocks add to the
+//! same dQ one after the other, in a fixed order. [`finish`] writes it.
 
 pub mod args;
 
@@ -26,13 +24,15 @@ pub mod fused;
 
 mod key_sums;
 
-pub mod keys;
-
-pub mod queries;
-
 pub mod serial;
+
+mod walk;
+
+mod warpgroup_sums;
+
+pub mod warpgroups;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use kernels::{BackwardKernels, BackwardShape, FusedShape, delta_config, finish_config, serial_config};
+pub use kernels::{BackwardKernels, FusedShape, delta_config, finish_config, serial_config};
