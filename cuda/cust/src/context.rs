@@ -99,11 +99,9 @@ pub(crate) struct InContext(usize);
 impl InContext {
     /// Keeps the current context alive. Call it before the object is created.
     pub fn current() -> CudaResult<Self> {
-        let mut raw = ptr::null_mut();
-        // SAFETY: the out parameter is valid.
-        unsafe { sys::cuCtxGetCurrent(&mut raw) }.ok()?;
-        objects().entry(raw as usize).or_default().alive += 1;
-        Ok(Self(raw as usize))
+        let raw = CurrentContext::as_raw()? as usize;
+        objects().entry(raw).or_default().alive += 1;
+        Ok(Self(raw))
     }
 }
 
@@ -145,6 +143,17 @@ impl CurrentContext {
     pub fn set_current(context: &Context) -> CudaResult<()> {
         // SAFETY: the context is retained, or its owner keeps it.
         unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()
+    }
+
+    /// The driver's handle; null if the calling thread has no context.
+    ///
+    /// # Errors
+    /// There is no driver.
+    pub fn as_raw() -> CudaResult<CUcontext> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuCtxGetCurrent(&mut raw) }.ok()?;
+        Ok(raw)
     }
 
     /// The context's device.

@@ -7,6 +7,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use cuda_std::launch::Limits;
 use cuda_std::simt::Executor;
 use cust::CudaApiVersion;
+use cust::context::CurrentContext;
 use ferrowarp::device::{Device, DeviceError, PtxTarget, Stream, cpu_archs};
 use pyo3::prelude::*;
 
@@ -16,10 +17,18 @@ use crate::operand::Place;
 /// The most GPUs.
 const MOST: usize = 64;
 
+static GPUS: [OnceLock<Device>; MOST] = [const { OnceLock::new() }; MOST];
+
+/// Whether the place is a GPU that is open and current in this thread.
+pub fn is_current(place: Place) -> bool {
+    let Place::Cuda(index) = place else { return false };
+    let open = usize::try_from(index).ok().and_then(|index| GPUS.get(index)?.get());
+    open.is_some_and(|gpu| gpu.raw_context() == CurrentContext::as_raw().ok())
+}
+
 /// The device at a place.
 pub fn device(place: Place) -> Result<&'static Device, Failure> {
     static CPU: OnceLock<Device> = OnceLock::new();
-    static GPUS: [OnceLock<Device>; MOST] = [const { OnceLock::new() }; MOST];
     static OPENING: Mutex<()> = Mutex::new(());
     let Place::Cuda(index) = place else {
         return match CPU.get() {

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use libloading::Library;
 
 use crate::call::{Call, Kind, MOST_ARGUMENTS, MOST_RESULTS, Memory, Value};
-use crate::device::with_stream;
+use crate::device::{is_current, with_stream};
 use crate::failure::Failure;
 use crate::operand::{Dtype, MOST_AXES, Name, Operand, Place};
 use crate::operators::{OPERATORS, Operator};
@@ -71,7 +71,6 @@ api! {
     device_index = "aoti_torch_get_device_index": fn(Handle, *mut i32) -> Status;
     data = "aoti_torch_get_data_ptr": fn(Handle, *mut *mut c_void) -> Status;
     empty = "aoti_torch_empty_strided": fn(i64, *const i64, *const i64, i32, i32, i32, *mut Handle) -> Status;
-    current = "aoti_torch_get_current_device_index": fn(*mut i32) -> Status;
     copy = "aoti_torch_copy_": fn(Handle, Handle, i32) -> Status;
     free = "aoti_torch_delete_tensor_object": fn(Handle) -> Status;
     check = "aoti_torch_check": fn(bool, *const c_char, *const c_char, u32, *const c_char);
@@ -337,14 +336,13 @@ unsafe fn run(operator: &'static Operator, stack: *mut u64, results: usize) -> R
         return Err(failure.of(operator.title));
     }
     let place = arguments.iter().find_map(Value::tensor).map_or(Place::Cpu, |first| first.place);
-    let (mut stream, mut guard, mut current) = (ptr::null_mut(), ptr::null_mut(), 0);
+    let (mut stream, mut guard) = (ptr::null_mut(), ptr::null_mut());
     let _guard = match (place, &api.cuda) {
         (Place::Cuda(index), Some(cuda)) => {
             // SAFETY: the out parameters are valid.
             let status = unsafe {
-                (api.current)(&mut current)
-                    | (cuda.stream)(index, &mut stream)
-                    | if current == index { 0 } else { (cuda.guard)(index, &mut guard) }
+                (cuda.stream)(index, &mut stream)
+                    | if is_current(place) { 0 } else { (cuda.guard)(index, &mut guard) }
             };
             succeeded(status, "using the GPU's current stream").map_err(Failure::other)?;
             (!guard.is_null()).then_some(Guard(cuda, guard))
