@@ -2,18 +2,16 @@
 //!
 //! `benches/peers/axis.py` holds the same table of shapes.
 
-use anyhow::{Context as _, bail};
-use ferrowarp::axis::{CastTo, choices};
-use ferrowarp::device::{Buffer, Device};
-use ferrowarp::{Cast, CumulativeSum, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose};
-use ferrowarp_cases::axis::Operand;
-use ferrowarp_cases::compare::Bound;
+use anyhow::Context as _;
+use ferrowarp::Reduction;
+use ferrowarp::device::Device;
 use ferrowarp_cases::reference::Number;
-use gpu_kernels::axis::{AxisKernels, TransposeKernels as _};
 
 use crate::contest::{self, Contender, GBS, Type, Unit, of_type};
+use crate::random::axis::{Axis, Kind};
+use crate::random::{Pace, ready};
 use crate::shapes::Shape;
-use crate::timed::{self, Prepared, normal};
+use crate::timed::Prepared;
 
 /// `cargo bench axis`.
 pub struct Bench;
@@ -44,33 +42,9 @@ const KINDS: [(&str, Kind, &[[usize; 2]]); 9] = [
     ("cast", Kind::Cast, &TRANSPOSES),
 ];
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    /// A result for each row.
-    Rows(Reduction),
-    /// A result for each column.
-    Columns(Reduction),
-    /// Cumulative sums of the rows.
-    Scan,
-    Transpose,
-    /// A copy.
-    Cast,
-}
-
-impl Kind {
-    fn of_name(name: &str) -> anyhow::Result<Self> {
-        let kind = KINDS.iter().find(|(known, ..)| *known == name).map(|(_, kind, _)| *kind);
-        kind.with_context(|| format!("no operation {name}; pass sum-rows or cumsum"))
-    }
-
-    /// Elements of the output.
-    fn outputs(self, shape: Shape) -> usize {
-        match self {
-            Kind::Rows(_) => shape.rows,
-            Kind::Columns(_) => shape.cols,
-            Kind::Scan | Kind::Transpose | Kind::Cast => shape.len(),
-        }
-    }
+fn kind_of(name: &str) -> anyhow::Result<Kind> {
+    let kind = KINDS.iter().find(|(known, ..)| *known == name).map(|(_, kind, _)| *kind);
+    kind.with_context(|| format!("no operation {name}; pass sum-rows or cumsum"))
 }
 
 impl contest::Bench for Bench {
@@ -97,7 +71,7 @@ impl contest::Bench for Bench {
 
     /// The bytes that it must read and write at least.
     fn work(Contender { name, dtype, shape }: &Contender<Shape>) -> f64 {
-        let outputs = Kind::of_name(name).map_or(0, |kind| kind.outputs(*shape));
+        let outputs = kind_of(name).map_or(0, |kind| kind.out([shape.rows, shape.cols]).len);
         ((shape.len() + outputs) * dtype.bytes()) as f64
     }
 
@@ -105,76 +79,13 @@ impl contest::Bench for Bench {
         device: &Device,
         Contender { name, dtype, shape }: &Contender<Shape>,
     ) -> anyhow::Result<Prepared> {
-        let kind = Kind::of_name(name)?;
+        let kind = kind_of(name)?;
         of_type!(dtype, prepare_as(device, kind, *shape)).with_context(|| format!("{} {shape}", dtype.name()))
     }
 }
 
-/// The operands of one launch.
-struct Set<T> {
-    inp: Buffer<T>,
-    out: Buffer<T>,
-}
-
 fn prepare_as<T: Number>(device: &Device, kind: Kind, shape: Shape) -> anyhow::Result<Prepared> {
-    let (len, outputs) = (shape.len(), kind.outputs(shape));
-    // At most 2^22 different normal numbers, repeated.
-    let inp: Vec<T> = normal::<T>(len.min(1 << 22), 1).into_iter().cycle().take(len).collect();
-    let set = || Ok(Set { inp: device.upload(&inp)?, out: device.alloc_zeroed(outputs)? });
-    let on = device.clone();
-    let launch = move |set: &mut Set<T>| Ok(run::<T>(&on, kind, set, shape)?);
-    let check = |set: &Set<T>| check(kind, &inp, &set.out.to_vec()?, shape);
-    let blocks = choices(device.limits())[0];
-    let name = match kind {
-        Kind::Rows(_) => T::rows(blocks).meta.name,
-        Kind::Columns(_) => <T as AxisKernels>::columns(blocks).meta.name,
-        Kind::Scan => {
-            let by = CumulativeSum::choices::<T>(device.limits(), shape.cols).next().context("no kernel")?;
-            by.kernels::<T>()[0].name
-        }
-        Kind::Transpose if size_of::<T>() == 2 => u16::transpose(blocks).meta.name,
-        Kind::Transpose => u32::transpose(blocks).meta.name,
-        Kind::Cast => <T as CastTo<T>>::CAST.meta.name,
-    };
-    let timed = timed::prepared(device, (len + outputs) * size_of::<T>(), set, launch, check)?;
-    Ok((timed, name.to_owned()))
-}
-
-fn run<T: Number>(
-    device: &Device,
-    kind: Kind,
-    set: &mut Set<T>,
-    Shape { rows, cols }: Shape,
-) -> Result<(), Error> {
-    let shape = [rows, cols];
-    let (inp, out) = (TensorView::new(&set.inp, shape)?, &mut set.out);
-    match kind {
-        Kind::Rows(operation) => Reduce::rows(operation).run_into(device, out, inp),
-        Kind::Columns(operation) => Reduce::columns(operation).run_into(device, out, inp),
-        Kind::Scan => CumulativeSum::new().run_into(device, TensorViewMut::new(out, shape)?, inp),
-        Kind::Transpose => Transpose::new().run_into(device, TensorViewMut::new(out, [cols, rows])?, inp),
-        Kind::Cast => Cast::new().run_into(device, TensorViewMut::new(out, shape)?, inp),
-    }
-}
-
-/// Compares the last row or column with f64.
-fn check<T: Number>(kind: Kind, inp: &[T], out: &[T], Shape { cols, .. }: Shape) -> anyhow::Result<f64> {
-    let row = inp[inp.len() - cols..].to_vec();
-    let column = || inp[cols - 1..].iter().step_by(cols).copied().collect::<Vec<_>>();
-    let exact = |all: Vec<T>| all.into_iter().map(|x| Bound::exact(x.value().into())).collect();
-    // The oracles of sums, for one row or column.
-    let reduced =
-        |of: Vec<T>, operation| Operand::dense([1, of.len()], (operation, true, false), of).expected_reduce();
-    let bounds: Vec<Bound> = match kind {
-        Kind::Rows(Reduction::Min) | Kind::Columns(Reduction::Min) => bail!("minima are not timed"),
-        Kind::Rows(operation) => reduced(row, operation),
-        Kind::Columns(operation) => reduced(column(), operation),
-        Kind::Scan => Operand::dense([1, cols], (Reduction::Sum, true, false), row).expected_scan(),
-        Kind::Transpose => exact(column()),
-        Kind::Cast => exact(row),
-    };
-    timed::check("the end", &out[out.len() - bounds.len()..], &bounds)?;
-    Ok(0.0)
+    ready(device, Axis::<T>::new(device, kind, [shape.rows, shape.cols])?, None, Pace::OF_LIST)
 }
 
 #[cfg(test)]
@@ -191,13 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_prepared_and_a_wrong_result_is_found() {
+    fn every_kind_is_prepared() {
         assert_prepared::<Bench>(KINDS.iter().map(|(name, ..)| (*name).to_owned()), Type::Bf16, "3x40");
-        let shape = |rows, cols| Shape { rows, cols };
-        let error = check(Kind::Scan, &[1.0f32, 2.0], &[1.0, 4.0], shape(1, 2)).unwrap_err().to_string();
-        assert!(error.starts_with("the end[1] is 4e0, not 3e0"), "{error}");
-        let numbers = [1.0f32, 2.0, 3.0, 4.0];
-        assert!(check(Kind::Transpose, &numbers, &[1.0, 3.0, 4.0, 2.0], shape(2, 2)).is_err());
-        assert!(check(Kind::Rows(Reduction::Max), &[1.0f32, 2.0], &[1.0], shape(1, 2)).is_err());
     }
 }

@@ -6,16 +6,17 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 use cuda_std::half::bf16;
-use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::matmul::{KernelChoice, Matmul, Precision, run_rung};
-use ferrowarp::softmax::DeviceProfile;
-use ferrowarp::{Element, Error, Tensor};
-use ferrowarp_cases::matmul::oracle::{Ends, bound};
-use ferrowarp_cases::reference::{Number, Sum};
+use ferrowarp::device::{Device, DeviceError};
+use ferrowarp::matmul::run_rung;
+use ferrowarp::{TensorView, TensorViewMut};
+use ferrowarp_cases::random::bench::Problem;
+use ferrowarp_cases::reference::Number;
 use gpu_kernels::ladders::matmul::RUNGS;
 
 use crate::contest::{self, Contender, TFLOPS, Type, Unit, of_type};
-use crate::timed::{self, Prepared, Timed, normal};
+use crate::random::matmul::{Matmul, Set};
+use crate::random::{Instead, Pace, ready};
+use crate::timed::{Prepared, Timed};
 
 mod shape;
 mod sweep;
@@ -89,9 +90,6 @@ pub const CPU_SHAPES: [Shape; 5] = [
 /// The crate `matrixmultiply`, a peer on a CPU.
 const PEER: &str = "matrixmultiply";
 
-/// Checked results.
-const CHECKED: usize = 256;
-
 fn shapes(device: &Device) -> &'static [Shape] {
     if device.is_cuda() { &SHAPES } else { &CPU_SHAPES }
 }
@@ -132,137 +130,35 @@ impl contest::Bench for Bench {
             return Ok((Box::new(MatrixMultiply(shape)), PEER.to_owned()));
         }
         if let Some(rung) = RUNGS.iter().find(|rung| rung.name == name) {
-            let on = device.clone();
-            let launch = move |set: &mut Set<bf16>| {
-                Ok(run_rung(&on, rung, set.out.view_mut(), set.a.view(), set.b.view())?)
+            let Shape { m, n, k, .. } = shape;
+            let launch = move |on: &Device, Set { a, b, out, .. }: &mut Set<bf16>| {
+                let (a, b) = (TensorView::new(&*a, [m, k])?, TensorView::new(&*b, [n, k])?);
+                run_rung(on, rung, TensorViewMut::new(out, [m, n])?, a, b)
             };
-            let timed = prepare_launch(device, Type::Bf16, shape, launch)?;
-            return Ok((timed, rung.kernel.meta.name.to_owned()));
+            let operation = Matmul::<bf16>::new(device, &problem(Type::Bf16, shape))?;
+            return ready(device, Instead(operation, launch), None, Pace::OF_LIST);
         }
         of_type!(contender.dtype, prepare_as(device, contender))
+            .with_context(|| format!("{} {shape}", contender.dtype.name()))
     }
 }
 
-/// The matrices of one launch.
-struct Set<T> {
-    a: Tensor<T>,
-    b: Tensor<T>,
-    bias: Buffer<T>,
-    out: Tensor<T>,
+/// The multiplication of a shape, as a problem.
+fn problem(dtype: Type, shape: Shape) -> Problem {
+    Problem { family: String::new(), dtype, operation: shape.operation() }
 }
 
 fn prepare_as<T: Number>(device: &Device, contender: &Contender<Shape>) -> anyhow::Result<Prepared> {
-    let &Contender { ref name, dtype, shape } = contender;
-    let (problem, profile) = (shape.problem(dtype), DeviceProfile::from(device));
-    let is_ours = name == <Bench as contest::Bench>::NAME;
-    let choice = if is_ours {
-        KernelChoice::<T>::new(&profile, &problem)?
+    let name = &contender.name;
+    let operation = Matmul::<T>::new(device, &problem(contender.dtype, contender.shape))?;
+    let by = if name == <Bench as contest::Bench>::NAME {
+        None
     } else {
-        let choices = KernelChoice::<T>::ranked(&profile, &problem).into_iter().map(|(choice, _)| choice);
-        let mut named = choices.filter(|choice| choice.to_string().replace(' ', "") == *name);
-        named.next().with_context(|| format!("no kernels {name} at {} {shape}", dtype.name()))?
+        let mut ranked = operation.ranked().into_iter().map(|(choice, _)| choice);
+        let named = ranked.find(|choice| choice.to_string().replace(' ', "") == *name);
+        Some(named.with_context(|| format!("no kernels {name}"))?)
     };
-    let (on, by) = (device.clone(), (!is_ours).then_some(choice));
-    let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, shape, by)?);
-    let kernels = if is_ours { choice.to_string() } else { name.clone() };
-    Ok((prepare_launch(device, dtype, shape, launch)?, kernels))
-}
-
-impl<T: Element> Set<T> {
-    /// Runs the operation with its own choice of kernels, or another one.
-    fn run_by(
-        &mut self,
-        device: &Device,
-        precision: Precision,
-        shape: Shape,
-        by: Option<KernelChoice<T>>,
-    ) -> Result<(), Error> {
-        let Self { a, b, bias, out } = self;
-        let mut matmul = Matmul::new().precision(precision).activation(shape.ending.activation());
-        if shape.ending != Ending::Plain {
-            matmul = matmul.bias(&*bias);
-        }
-        let [of_a, of_b] = shape.layout.are_transposed();
-        let (a, b) = (if of_a { a.t() } else { a.view() }, if of_b { b.t() } else { b.view() });
-        matmul.run_by(device, out.view_mut(), a, b, by)
-    }
-}
-
-/// The operands on the host.
-struct Operands<T> {
-    ty: Type,
-    shape: Shape,
-    a: Vec<T>,
-    b: Vec<T>,
-    bias: Vec<T>,
-}
-
-impl<T: Number> Operands<T> {
-    fn new(ty: Type, shape: Shape) -> Self {
-        let Shape { m, n, k, batch, .. } = shape;
-        let (a, b) = (normal(batch * m * k, 1), normal(batch * n * k, 2));
-        Self { ty, shape, a, b, bias: normal(n, 3) }
-    }
-
-    /// Bytes of a set.
-    fn bytes(&self) -> usize {
-        (self.a.len() + self.b.len() + self.shape.batch * self.shape.m * self.shape.n) * size_of::<T>()
-    }
-
-    fn set(&self, device: &Device) -> anyhow::Result<Set<T>> {
-        let Shape { m, n, k, layout, batch, .. } = self.shape;
-        let stored = |is_transposed, [rows, cols]: [usize; 2]| -> ferrowarp::Shape {
-            let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
-            if batch == 1 { [rows, cols].into() } else { [batch, rows, cols].into() }
-        };
-        let [of_a, of_b] = layout.are_transposed();
-        Ok(Set {
-            a: device.tensor(&self.a, stored(of_a, [m, k]))?,
-            b: device.tensor(&self.b, stored(of_b, [k, n]))?,
-            bias: device.upload(&self.bias)?,
-            out: Tensor::zeros(device, stored(false, [m, n]))?,
-        })
-    }
-
-    /// Compares results spread over the matrices with f64.
-    fn check(&self, set: &Set<T>) -> anyhow::Result<f64> {
-        let Shape { m, n, k, layout, batch, ending } = self.shape;
-        let operand_error = match self.ty {
-            // Both operands are rounded to 11 bits.
-            Type::Tf32 => 2f64.powi(-10) + 2f64.powi(-22),
-            Type::F32 => 3.0 * 2f64.powi(-22),
-            Type::Bf16 | Type::F16 => 0.0,
-        };
-        let out = set.out.to_vec()?;
-        let all = batch * m * n;
-        let at = (0..CHECKED).map(|i| i * (all - 1) / (CHECKED - 1));
-        let [of_a, of_b] = layout.are_transposed();
-        let expected = |at: usize| {
-            let (matrix, row, col) = (at / (m * n), at / n % m, at % n);
-            let term = |term: usize| {
-                let a = matrix * m * k + if of_a { term * m + row } else { row * k + term };
-                let b = matrix * k * n + if of_b { col * k + term } else { term * n + col };
-                f64::from(self.a[a].value()) * f64::from(self.b[b].value())
-            };
-            let sum = (0..k).map(term).fold(Sum::default(), Sum::and);
-            let bias = if ending == Ending::Plain { 0.0 } else { self.bias[col].value().into() };
-            let ends = Ends { scale: 1.0, bias, activation: ending.activation(), ..Ends::default() };
-            (out[at], bound::<T>(k, sum, operand_error, ends))
-        };
-        let (got, bounds): (Vec<_>, Vec<_>) = at.map(expected).unzip();
-        timed::check("result", &got, &bounds).with_context(|| format!("{} {}", self.ty.name(), self.shape))
-    }
-}
-
-/// Prepares and checks a launch on sets of matrices.
-fn prepare_launch<T: Number>(
-    device: &Device,
-    ty: Type,
-    shape: Shape,
-    launch: impl Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
-) -> anyhow::Result<Box<dyn Timed>> {
-    let operands = Operands::<T>::new(ty, shape);
-    timed::prepared(device, operands.bytes(), || operands.set(device), launch, |set| operands.check(set))
+    ready(device, operation, by, Pace::OF_LIST)
 }
 
 /// A multiplication with the crate `matrixmultiply`, on all cores.
@@ -294,10 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_result_is_not_timed() {
-        let prepared = prepare_launch::<f32>(&Device::cpu(), Type::F32, shape(8, 8, 8), |_| Ok(()));
-        let error = format!("{:#}", prepared.err().unwrap());
-        assert!(error.contains("f32 8x8x8: result[0] is 0e0, not "), "{error}");
+    fn a_multiplication_is_prepared() {
         assert_prepared::<Bench>(["matmul".to_owned()].into_iter(), Type::F32, "8x8x8");
     }
 }

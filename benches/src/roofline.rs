@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::testing::{Counter, LaunchCounts};
 use ferrowarp::device::{Device, LaunchTimes, Launched};
 use ferrowarp_cases::gallery::{LESSONS, Scale, Trial};
 use ferrowarp_cases::layer::{self, Problem};
-use ferrowarp_cases::reference::Number;
+use ferrowarp_cases::random::bench as random;
 use ferrowarp_cases::softmax::{self, ladder, logits};
 use ferrowarp_cases::{Case, Scope, Setting, emulated};
 use ferrowarp_report::gallery::{KernelCounts, KernelEntry};
 
+use crate::contest::Type;
+use crate::random::{Operation, Visitor, visit};
 use crate::shapes::Shape;
-use crate::softmax::{Inputs, Op, SELECTED};
+use crate::softmax::{Op, SELECTED};
 
 /// The layer for counting the network's kernels: `[batch, inputs, outputs]`, with whole tiles.
 const COUNTED_LAYER: [usize; 3] = [64, 128, 64];
@@ -82,7 +83,10 @@ pub fn counted(tell: impl Fn(&str)) -> Result<Vec<KernelEntry>> {
     let device = emulated::counting(&counter)?;
     let mut largest = BTreeMap::<String, KernelEntry>::new();
     for job in counted_jobs(device.limits()) {
-        (job.prepare)(&device)?()?;
+        let mut run = (job.prepare)(&device)?;
+        // What filled the operands.
+        counter.take();
+        run()?;
         for launch in counter.take() {
             let (counted, name) = (counts(&launch), launch.kernels.concat());
             let known = largest.get(&name).and_then(|entry| entry.counted);
@@ -239,26 +243,35 @@ fn flop(op: Op) -> f64 {
 }
 
 fn of_all_operations(shapes: &'static [Shape]) -> Vec<Job> {
-    let mut jobs = of_operations::<f32>("f32", shapes);
-    jobs.extend(of_operations::<bf16>("bf16", shapes));
-    jobs.extend(of_operations::<f16>("f16", shapes));
-    jobs
+    [Type::F32, Type::Bf16, Type::F16].into_iter().flat_map(|dtype| of_operations(dtype, shapes)).collect()
+}
+
+/// Launches an operation again and again.
+struct Launches(Device);
+
+impl Visitor for Launches {
+    type Output = Box<dyn FnMut() -> Result<()>>;
+
+    fn visit<O: Operation>(self, operation: O) -> Result<Self::Output> {
+        let mut set = operation.set()?;
+        Ok(Box::new(move || Ok(operation.run(&self.0, &mut set, None)?)))
+    }
 }
 
 /// The operations that users call, on each of the shapes.
-fn of_operations<T: Number + Send>(dtype: &'static str, shapes: &'static [Shape]) -> Vec<Job> {
+fn of_operations(dtype: Type, shapes: &'static [Shape]) -> impl Iterator<Item = Job> {
     use Op::{Backward, CrossEntropy, LogSoftmax, Sample, SampleTopP, Softmax, TopK};
     let ops = [Softmax, LogSoftmax, Backward, CrossEntropy, TopK(SELECTED[0]), Sample, SampleTopP];
     let jobs = ops.into_iter().flat_map(|op| shapes.iter().map(move |&shape| (op, shape)));
     let jobs = jobs.filter(|(op, shape)| !matches!(op, TopK(k) if shape.cols <= *k));
-    let job = |(op, shape): (Op, Shape)| Job {
-        words: format!("{} of {shape} {dtype}", op.name()),
-        bytes: Some((op.matrices() * shape.len() * size_of::<T>()) as f64),
+    let job = move |(op, shape): (Op, Shape)| Job {
+        words: format!("{} of {shape} {}", op.name(), dtype.name()),
+        bytes: Some((op.matrices() * shape.len() * dtype.bytes()) as f64),
         flop: Some(flop(op) * shape.len() as f64),
         prepare: Box::new(move |device: &Device| {
-            let (on, mut set) = (device.clone(), Inputs::<T>::new(op, shape).set(device)?);
-            Ok(Box::new(move || Ok(set.launch(&on, op, shape)?)) as _)
+            let problem = random::Problem { family: String::new(), dtype, operation: op.operation(shape) };
+            visit(device, &problem, Launches(device.clone()))
         }),
     };
-    jobs.map(job).collect()
+    jobs.map(job)
 }

@@ -4,10 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use ferrowarp::matmul::{Activation, Precision, Problem};
+use ferrowarp_cases::place::Place;
+use ferrowarp_cases::random::bench::{Activation, Operand, Operation};
 use serde::Serialize;
-
-use super::Type;
 
 /// A multiplication of `[m, k]` by `[k, n]`. In words: `MxNxK`, then what differs from a linear layer: `kn`, `mk` or `mn` for
 /// how the operands are stored, `b8` for eight matrices, `bias`, `relu` or `gelu`.
@@ -43,7 +42,7 @@ pub enum Layout {
 
 impl Layout {
     /// Whether A and B are stored as transposes.
-    pub(super) fn are_transposed(self) -> [bool; 2] {
+    fn are_transposed(self) -> [bool; 2] {
         [matches!(self, Layout::Mk | Layout::Mn), matches!(self, Layout::Kk | Layout::Mk)]
     }
 }
@@ -60,16 +59,6 @@ pub enum Ending {
     Relu,
     /// A bias, then GeLU.
     Gelu,
-}
-
-impl Ending {
-    pub(super) fn activation(self) -> Activation {
-        match self {
-            Ending::Plain | Ending::Bias => Activation::None,
-            Ending::Relu => Activation::Relu,
-            Ending::Gelu => Activation::Gelu,
-        }
-    }
 }
 
 const LAYOUTS: [(&str, Layout); 3] = [("kn", Layout::Kn), ("mk", Layout::Mk), ("mn", Layout::Mn)];
@@ -115,21 +104,30 @@ impl FromStr for Shape {
 }
 
 impl Shape {
-    /// The problem that the kernel is chosen for.
-    pub(super) fn problem(self, ty: Type) -> Problem {
-        let Self { m, n, k, layout, batch, .. } = self;
-        let precision = if ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 };
-        let [a_is_transposed, b_is_transposed] = layout.are_transposed();
-        let pitches = [if a_is_transposed { m } else { k }, if b_is_transposed { k } else { n }];
-        let are_multiples = |bytes| pitches.iter().all(|pitch| (pitch * ty.bytes()).is_multiple_of(bytes));
-        Problem {
-            batch: batch as u32,
-            a_is_transposed,
-            b_is_transposed,
-            precision,
-            is_aligned: are_multiples(16),
-            has_whole_lines: are_multiples(128),
-            ..Problem::new(m as u32, n as u32, k as u32)
+    /// The multiplication of matrices without gaps.
+    pub fn operation(self) -> Operation {
+        let Self { m, n, k, layout, batch, ending } = self;
+        let place = |[rows, cols]: [usize; 2]| {
+            let all = batch * rows * cols;
+            Place { shape: [1, batch, rows, cols], first: 0, strides: [all, rows * cols, cols], len: all }
+        };
+        let [of_a, of_b] = layout.are_transposed();
+        let operand = |[rows, cols]: [usize; 2], transposed| Operand {
+            place: place(if transposed { [cols, rows] } else { [rows, cols] }),
+            transposed,
+        };
+        let activation = match ending {
+            Ending::Plain | Ending::Bias => Activation::None,
+            Ending::Relu => Activation::Relu,
+            Ending::Gelu => Activation::Gelu,
+        };
+        Operation::Matmul {
+            a: operand([m, k], of_a),
+            b: operand([k, n], of_b),
+            out: place([m, n]),
+            bias: ending != Ending::Plain,
+            residual: None,
+            activation,
         }
     }
 }

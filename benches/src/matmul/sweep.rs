@@ -1,16 +1,16 @@
 //! Times kernels that the operation could choose, to find errors of its model.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::matmul::KernelChoice;
-use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use serde::Serialize;
 
-use super::{Bench, Operands, Set, Shape, Type, of_type, shapes};
+use super::{Bench, Matmul, Set, Shape, Type, of_type, problem, shapes};
 use crate::contest;
+use crate::random::Operation as _;
 use crate::results::{Results, median};
 use crate::rotation::Rotation;
 use crate::timed::{BATCH, count_of_sets};
@@ -80,22 +80,20 @@ fn sweep_at<T: Number>(
     shape: Shape,
     most: usize,
 ) -> anyhow::Result<Vec<SweepEntry>> {
-    let problem = shape.problem(ty);
-    let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
-    let operands = Operands::<T>::new(ty, shape);
-    let count = count_of_sets(device, operands.bytes())?;
-    let mut sets = (0..count).map(|_| operands.set(device)).collect::<Result<Vec<_>, _>>()?;
+    let operation = Arc::new(Matmul::<T>::new(device, &problem(ty, shape))?);
+    let count = count_of_sets(device, operation.bytes())?;
+    let mut sets = (0..count).map(|_| operation.set()).collect::<Result<Vec<_>, _>>()?;
     let mut entries: Vec<SweepEntry> = Vec::new();
-    for (choice, estimate) in ranked {
+    for (choice, estimate) in operation.ranked() {
         let first = choice.kernels().next().map_or("", |kernel| kernel.name);
         let of_kernel = entries.iter().filter(|entry| entry.kernels.split(' ').next() == Some(first)).count();
         if entries.len() == most || of_kernel == MOST_SPLITS {
             continue;
         }
-        let on = device.clone();
-        let launch = move |set: &mut Set<T>| Ok(set.run_by(&on, problem.precision, shape, Some(choice))?);
+        let (on, run) = (device.clone(), Arc::clone(&operation));
+        let launch = move |set: &mut Set<T>| Ok(run.run(&on, set, Some(choice))?);
         launch(&mut sets[0])?;
-        operands.check(&sets[0]).with_context(|| format!("by {choice}"))?;
+        operation.check(&sets[0]).with_context(|| format!("by {choice}"))?;
         let mut rotation = Rotation::new(device, sets, launch)?;
         let launches = (BATCH / rotation.time(device, 1)?.as_secs_f64().max(1e-7)).ceil() as u64;
         let times = (0..SWEEP_SAMPLES)

@@ -2,7 +2,7 @@
 
 use ferrowarp::axis::ScanBy;
 use ferrowarp::device::{Buffer, Device};
-use ferrowarp::{CumulativeSum, Error, Reduce, Reduction, TensorViewMut, Transpose};
+use ferrowarp::{Cast, CumulativeSum, Error, Reduce, Reduction, TensorViewMut, Transpose};
 use ferrowarp_cases::axis::Operand as Oracle;
 use ferrowarp_cases::compare::Bound;
 use ferrowarp_cases::place::Place;
@@ -25,17 +25,49 @@ pub struct Axis<T> {
     out: Place,
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
+/// Which one.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A result for each row.
     Rows(Reduction),
+    /// A result for each column.
     Columns(Reduction),
+    /// Cumulative sums of the rows.
     Scan,
+    /// The transpose.
     Transpose,
+    /// A copy.
+    Cast,
+}
+
+impl Kind {
+    /// The result of a matrix of this shape, without gaps.
+    pub fn out(self, [rows, cols]: [usize; 2]) -> Place {
+        let shape = match self {
+            Kind::Rows(_) => [1, rows],
+            Kind::Columns(_) => [1, cols],
+            Kind::Scan | Kind::Cast => [rows, cols],
+            Kind::Transpose => [cols, rows],
+        };
+        Place::matrix(shape, 0, 0)
+    }
 }
 
 impl<T: Number> Axis<T> {
-    pub fn new(device: &Device, drawn: &Drawn) -> anyhow::Result<Self> {
-        let (kind, inp, out) = match drawn {
+    /// On a matrix of this shape, without gaps.
+    ///
+    /// # Errors
+    /// There is not enough memory, or the device failed.
+    pub fn new(device: &Device, kind: Kind, shape: [usize; 2]) -> Result<Self, Error> {
+        Self::of(device, kind, &Place::matrix(shape, 0, 0), kind.out(shape))
+    }
+
+    fn of(device: &Device, kind: Kind, inp: &Place, out: Place) -> Result<Self, Error> {
+        Ok(Self { device: device.clone(), kind, inp: Operand::new(device, inp, Values::Normal, 1)?, out })
+    }
+
+    pub(super) fn drawn(device: &Device, drawn: &Drawn) -> Result<Self, Error> {
+        match drawn {
             Drawn::Reduce { reduction, rows, inp } => {
                 let reduction = match reduction {
                     bench::Reduction::Sum => Reduction::Sum,
@@ -44,13 +76,12 @@ impl<T: Number> Axis<T> {
                     bench::Reduction::Min => Reduction::Min,
                 };
                 let kind = if *rows { Kind::Rows(reduction) } else { Kind::Columns(reduction) };
-                (kind, inp, Place::matrix([1, inp.shape[if *rows { 2 } else { 3 }]], 0, 0))
+                Self::of(device, kind, inp, kind.out([inp.shape[2], inp.shape[3]]))
             }
-            Drawn::CumulativeSum { inp, out } => (Kind::Scan, inp, out.clone()),
-            Drawn::Transpose { inp, out } => (Kind::Transpose, inp, out.clone()),
+            Drawn::CumulativeSum { inp, out } => Self::of(device, Kind::Scan, inp, out.clone()),
+            Drawn::Transpose { inp, out } => Self::of(device, Kind::Transpose, inp, out.clone()),
             _ => unreachable!("the caller matched it"),
-        };
-        Ok(Self { device: device.clone(), kind, inp: Operand::new(device, inp, Values::Normal, 1)?, out })
+        }
     }
 
     fn column(&self, col: usize) -> Vec<T> {
@@ -83,6 +114,7 @@ impl<T: Number> Operation for Axis<T> {
             }
             Kind::Scan => CumulativeSum::new().run_by(device, self.out.view_mut::<_, 2>(out)?, inp, by),
             Kind::Transpose => Transpose::new().run_into(device, self.out.view_mut::<_, 2>(out)?, inp),
+            Kind::Cast => Cast::new().run_into(device, self.out.view_mut::<_, 2>(out)?, inp),
         }
     }
 
@@ -97,6 +129,7 @@ impl<T: Number> Operation for Axis<T> {
     fn check(&self, [_, out]: &Self::Set) -> anyhow::Result<f64> {
         let [.., rows, cols] = self.inp.place.shape;
         let (mut got, mut bounds) = (Vec::new(), Vec::new());
+        let exact = |of: Vec<T>| of.into_iter().map(|x| Bound::exact(x.value().into()));
         let one = |of: Vec<T>, operation| Oracle::dense([1, of.len()], (operation, true, false), of);
         match self.kind {
             Kind::Rows(operation) | Kind::Columns(operation) => {
@@ -114,9 +147,15 @@ impl<T: Number> Operation for Axis<T> {
                     got.extend(read(out, &self.out, [0, 0, row])?);
                 }
             }
+            Kind::Cast => {
+                for row in some(rows, CHECKED) {
+                    bounds.extend(exact(self.inp.row([0, 0, row])));
+                    got.extend(read(out, &self.out, [0, 0, row])?);
+                }
+            }
             Kind::Transpose => {
                 for col in some(cols, CHECKED) {
-                    bounds.extend(self.column(col).iter().map(|x| Bound::exact(x.value().into())));
+                    bounds.extend(exact(self.column(col)));
                     got.extend(read(out, &self.out, [0, 0, col])?);
                 }
             }

@@ -30,12 +30,13 @@ pub struct Matmul<T> {
 }
 
 /// The operands and results of one launch.
+#[allow(missing_docs, reason = "the names say it")]
 pub struct Set<T> {
-    a: Buffer<T>,
-    b: Buffer<T>,
+    pub a: Buffer<T>,
+    pub b: Buffer<T>,
     bias: Option<Buffer<T>>,
     residual: Option<Buffer<T>>,
-    out: Buffer<T>,
+    pub out: Buffer<T>,
 }
 
 /// A matrix, or a batch of them.
@@ -44,6 +45,11 @@ fn view<'a, T: Number>(place: &Place, buffer: &'a Buffer<T>) -> Result<TensorVie
 }
 
 impl<T: Number> Matmul<T> {
+    /// # Errors
+    /// There is not enough memory, or the device failed.
+    ///
+    /// # Panics
+    /// The problem is another operation.
     pub fn new(device: &Device, problem: &bench::Problem) -> anyhow::Result<Self> {
         let Drawn::Matmul { a, b, out, bias, residual, activation } = &problem.operation else {
             unreachable!("the caller matched it")
@@ -64,6 +70,11 @@ impl<T: Number> Matmul<T> {
                 bench::Activation::Gelu => Activation::Gelu,
             },
         })
+    }
+
+    /// The kernels that can do it, with the cycles of the model that chooses, the best first.
+    pub fn ranked(&self) -> Vec<(KernelChoice<T>, f64)> {
+        KernelChoice::ranked(&DeviceProfile::from(&self.device), &self.problem())
     }
 
     fn precision(&self) -> Precision {
@@ -144,7 +155,7 @@ impl<T: Number> Operation for Matmul<T> {
     fn choices(&self) -> Vec<(String, Self::By)> {
         let (profile, problem) = (DeviceProfile::from(&self.device), self.problem());
         let chosen = KernelChoice::new(&profile, &problem).into_iter();
-        let ranked = KernelChoice::ranked(&profile, &problem);
+        let ranked = self.ranked();
         // Of each kernel, the numbers of splits that the model likes best.
         let mut counts = std::collections::BTreeMap::new();
         let some = ranked.into_iter().map(|(choice, _)| choice).filter(|choice| {

@@ -1,12 +1,13 @@
-//! `cargo bench random`: problems drawn by [`ferrowarp_cases::random::bench`] from a seed.
+//! `cargo bench random`: problems drawn by [`ferrowarp_cases::random::bench`] from a seed. The other benches time shapes of a
+//! list, and prepare them here.
 
 mod attention;
-mod axis;
+pub mod axis;
 mod gradients;
-mod matmul;
+pub mod matmul;
 mod norm;
 mod operands;
-mod softmax;
+pub mod softmax;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use ferrowarp_cases::random::Size;
 use ferrowarp_cases::random::bench::{Operation as Drawn, Problem, Type, families};
 use ferrowarp_cases::reference::Number;
 
-use crate::contest::{of_type, on_device};
+use crate::contest::on_device;
 use crate::rotation::Rotation;
 use crate::serve::serve;
 use crate::timed::{BATCH, Prepared, Timed, count_of_sets};
@@ -58,8 +59,48 @@ pub trait Operation: Send + Sync + 'static {
     fn check(&self, set: &Self::Set) -> anyhow::Result<f64>;
 }
 
-/// Sets at most, as in `benches/peers/random_problems.py`.
-const SETS: usize = 400;
+/// The length of a batch of launches, and the most sets that they rotate through.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    seconds: f64,
+    most_sets: usize,
+}
+
+impl Pace {
+    /// For one of many problems, as in `benches/peers/random_problems.py`.
+    pub const OF_MANY: Self = Self { seconds: BATCH / 4.0, most_sets: 400 };
+    /// For a shape of a list.
+    pub const OF_LIST: Self = Self { seconds: BATCH, most_sets: usize::MAX };
+}
+
+/// A launch of its own on the operands of an operation: a rung of a ladder, or a copy.
+pub struct Instead<O, F>(pub O, pub F);
+
+impl<O, F> Operation for Instead<O, F>
+where
+    O: Operation,
+    F: Fn(&Device, &mut O::Set) -> Result<(), Error> + Send + Sync + 'static,
+{
+    type Set = O::Set;
+    type By = ();
+
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn set(&self) -> anyhow::Result<O::Set> {
+        self.0.set()
+    }
+
+    fn run(&self, device: &Device, set: &mut O::Set, _: Option<()>) -> Result<(), Error> {
+        (self.1)(device, set)
+    }
+
+    fn check(&self, set: &O::Set) -> anyhow::Result<f64> {
+        self.0.check(set)
+    }
+}
+
 /// Other kernels that are timed at most.
 const MOST_OTHERS: usize = 16;
 
@@ -97,6 +138,10 @@ impl<O: Operation> Timed for Ready<O> {
         self.sets
     }
 
+    fn launches(&self) -> usize {
+        self.rotation.as_ref().map_or(0, Rotation::launches)
+    }
+
     fn relative_error(&self) -> f64 {
         self.relative_error
     }
@@ -116,15 +161,23 @@ impl<O: Operation> Timed for Ready<O> {
     }
 }
 
-/// Prepares an operation, and checks its results.
-fn ready<O: Operation>(device: &Device, operation: O) -> anyhow::Result<Prepared> {
+/// Prepares an operation with its own choice of kernels or another one, and checks its results.
+///
+/// # Errors
+/// The device has not enough memory, a launch failed, or a result is wrong.
+pub fn ready<O: Operation>(
+    device: &Device,
+    operation: O,
+    by: Option<O::By>,
+    pace: Pace,
+) -> anyhow::Result<Prepared> {
     let mut sets = vec![operation.set()?];
     device.start_profile();
-    let ran = operation.run(device, &mut sets[0], None);
+    let ran = operation.run(device, &mut sets[0], by);
     let names: Vec<String> = device.take_profile().iter().map(|times| times.what.to_string()).collect();
     ran?;
     let relative_error = operation.check(&sets[0])?;
-    for _ in 1..count_of_sets(device, operation.bytes())?.min(SETS) {
+    for _ in 1..count_of_sets(device, operation.bytes())?.min(pace.most_sets) {
         sets.push(operation.set()?);
     }
     // The name of a choice also has the number of splits.
@@ -132,9 +185,9 @@ fn ready<O: Operation>(device: &Device, operation: O) -> anyhow::Result<Prepared
     let choices = operation.choices().into_iter().map(|(name, _)| name);
     let kernels = choices.into_iter().find(|name| name.starts_with(&names)).unwrap_or(names);
     let (count, operation) = (sets.len(), Arc::new(operation));
-    let mut rotation = Ready::rotation(device, &operation, sets, None)?;
+    let mut rotation = Ready::rotation(device, &operation, sets, by)?;
     let once = rotation.time(device, 1)?.as_secs_f64();
-    let launches = (BATCH / 4.0 / once.max(1e-7)).ceil() as u64;
+    let launches = (pace.seconds / once.max(1e-7)).ceil() as u64;
     let of = kernels.clone();
     let ready = Ready {
         device: device.clone(),
@@ -148,44 +201,74 @@ fn ready<O: Operation>(device: &Device, operation: O) -> anyhow::Result<Prepared
     Ok((Box::new(ready), of))
 }
 
+/// Work with an operation of any type.
+pub trait Visitor {
+    /// The result.
+    type Output;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// The work failed.
+    fn visit<O: Operation>(self, operation: O) -> anyhow::Result<Self::Output>;
+}
+
+/// Does something with the operation of a problem.
+///
+/// # Errors
+/// There is not enough memory for its operands, or the work failed.
+pub fn visit<V: Visitor>(device: &Device, problem: &Problem, with: V) -> anyhow::Result<V::Output> {
+    match (&problem.operation, problem.dtype) {
+        (Drawn::Attention(of), Type::F16) => with.visit(attention::Forward::<f16>::new(device, of)?),
+        (Drawn::Attention(of), _) => with.visit(attention::Forward::<bf16>::new(device, of)?),
+        (Drawn::AttentionBackward(of), Type::F16) => with.visit(gradients::Backward::<f16>::new(device, of)?),
+        (Drawn::AttentionBackward(of), _) => with.visit(gradients::Backward::<bf16>::new(device, of)?),
+        (_, Type::Bf16) => visit_as::<bf16, V>(device, problem, with),
+        (_, Type::F16) => visit_as::<f16, V>(device, problem, with),
+        (_, Type::Tf32 | Type::F32) => visit_as::<f32, V>(device, problem, with),
+    }
+}
+
+fn visit_as<T: Number, V: Visitor>(device: &Device, problem: &Problem, with: V) -> anyhow::Result<V::Output> {
+    let drawn = &problem.operation;
+    match drawn {
+        Drawn::Matmul { .. } => with.visit(matmul::Matmul::<T>::new(device, problem)?),
+        Drawn::Norm { .. } => with.visit(norm::Forward::<T>::new(device, drawn)?),
+        Drawn::NormBackward { .. } => with.visit(norm::Backward::<T>::new(device, drawn)?),
+        Drawn::Reduce { .. } | Drawn::CumulativeSum { .. } | Drawn::Transpose { .. } => {
+            with.visit(axis::Axis::<T>::drawn(device, drawn)?)
+        }
+        Drawn::Softmax { .. } => with.visit(softmax::Forward::<T>::new(device, drawn)?),
+        _ => with.visit(softmax::Other::<T>::new(device, drawn)?),
+    }
+}
+
 /// Prepares a problem, and checks its results.
 ///
 /// # Errors
 /// The device has no kernel or not enough memory, a launch failed, or a result is wrong.
-pub fn prepare(device: &Device, problem: &Problem) -> anyhow::Result<Prepared> {
-    let prepared = match (&problem.operation, problem.dtype) {
-        (Drawn::Attention(attention), Type::F16) => {
-            ready(device, attention::Forward::<f16>::new(device, attention)?)
+pub fn prepare(device: &Device, problem: &Problem, pace: Pace) -> anyhow::Result<Prepared> {
+    struct Prepare<'a>(&'a Device, Pace);
+    impl Visitor for Prepare<'_> {
+        type Output = Prepared;
+
+        fn visit<O: Operation>(self, operation: O) -> anyhow::Result<Prepared> {
+            ready(self.0, operation, None, self.1)
         }
-        (Drawn::Attention(attention), _) => {
-            ready(device, attention::Forward::<bf16>::new(device, attention)?)
-        }
-        (Drawn::AttentionBackward(attention), Type::F16) => {
-            ready(device, gradients::Backward::<f16>::new(device, attention)?)
-        }
-        (Drawn::AttentionBackward(attention), _) => {
-            ready(device, gradients::Backward::<bf16>::new(device, attention)?)
-        }
-        (_, ty) => of_type!(ty, prepare_as(device, problem)),
-    };
-    prepared.map_err(|error| {
+    }
+    visit(device, problem, Prepare(device, pace)).map_err(|error| {
         let kind = error.downcast_ref().map(Error::kind);
         let is_refused = matches!(kind, Some(Kind::Unsupported { .. } | Kind::Alignment { .. }));
         if is_refused { error.context("no kernel") } else { error }
     })
 }
 
-fn prepare_as<T: Number>(device: &Device, problem: &Problem) -> anyhow::Result<Prepared> {
-    match &problem.operation {
-        Drawn::Matmul { .. } => ready(device, matmul::Matmul::<T>::new(device, problem)?),
-        Drawn::Norm { .. } => ready(device, norm::Forward::<T>::new(device, &problem.operation)?),
-        Drawn::NormBackward { .. } => ready(device, norm::Backward::<T>::new(device, &problem.operation)?),
-        Drawn::Reduce { .. } | Drawn::CumulativeSum { .. } | Drawn::Transpose { .. } => {
-            ready(device, axis::Axis::<T>::new(device, &problem.operation)?)
-        }
-        Drawn::Softmax { .. } => ready(device, softmax::Forward::<T>::new(device, &problem.operation)?),
-        _ => ready(device, softmax::Other::<T>::new(device, &problem.operation)?),
-    }
+/// An operation on dense operands of a type, to be timed at a shape of a list.
+///
+/// # Errors
+/// See [`prepare`].
+pub fn prepare_listed(device: &Device, dtype: Type, operation: Drawn) -> anyhow::Result<Prepared> {
+    prepare(device, &Problem { family: String::new(), dtype, operation }, Pace::OF_LIST)
 }
 
 /// Answers a question about the problems: `families` with the names of the families, `draw SEED INDEX` with a problem and
@@ -218,7 +301,9 @@ pub fn main() -> ExitCode {
     on_device(|device| {
         let size = if device.is_cuda() { &Size::TIMED } else { &Size::CPU };
         if arguments.iter().any(|argument| argument == "--serve") {
-            let prepare = |_: &str, words: &[&str]| prepare(device, &serde_json::from_str(&words.join(" "))?);
+            let prepare = |_: &str, words: &[&str]| {
+                prepare(device, &serde_json::from_str(&words.join(" "))?, Pace::OF_MANY)
+            };
             return serve(prepare, |request| tell(size, request)).map(|()| Vec::new());
         }
         let after = |flag: &str| {
@@ -236,8 +321,8 @@ pub fn main() -> ExitCode {
         let mut failed = Vec::new();
         for index in 0..problems {
             let problem = Problem::new(seed, index, size, family);
-            let timed =
-                prepare(device, &problem).and_then(|(mut timed, kernels)| Ok((timed.time()?, kernels)));
+            let prepared = prepare(device, &problem, Pace::OF_MANY);
+            let timed = prepared.and_then(|(mut timed, kernels)| Ok((timed.time()?, kernels)));
             match timed {
                 Ok((time, kernels)) => {
                     println!("{}: {problem}: {:.2} us, {kernels}", problem.family, time * 1e6)
@@ -253,6 +338,17 @@ pub fn main() -> ExitCode {
 mod tests {
     use super::*;
 
+    /// Checks results that no kernel has written.
+    struct Idle;
+
+    impl Visitor for Idle {
+        type Output = f64;
+
+        fn visit<O: Operation>(self, operation: O) -> anyhow::Result<f64> {
+            operation.check(&operation.set()?)
+        }
+    }
+
     #[test]
     fn problems_of_every_family_are_right_on_a_cpu() {
         for family in families() {
@@ -260,10 +356,12 @@ mod tests {
                 let problem = Problem::new(7, index, &Size::SMALL, Some(family));
                 let words = serde_json::to_string(&problem).unwrap();
                 assert_eq!(serde_json::from_str::<Problem>(&words).unwrap(), problem);
-                match prepare(&Device::cpu(), &problem) {
+                match prepare(&Device::cpu(), &problem, Pace::OF_MANY) {
                     Ok((mut timed, _)) => drop((timed.time().unwrap(), timed.others().unwrap())),
                     Err(error) => assert!(error.to_string() == "no kernel", "{problem}: {error:#}"),
                 }
+                let error = visit(&Device::cpu(), &problem, Idle).err();
+                assert!(error.is_some(), "{problem}: a result that is not written is not found");
             }
         }
     }

@@ -9,7 +9,7 @@ use ferrowarp::{CrossEntropy, DeviceProfile, Error, Sample, Softmax, TensorViewM
 use ferrowarp_cases::compare::{Expected, Outputs, compare_all};
 use ferrowarp_cases::place::Place;
 use ferrowarp_cases::random::bench::Operation as Drawn;
-use ferrowarp_cases::reference::{Draw, Number, RELATIVE, softmax_bounds};
+use ferrowarp_cases::reference::{Draw, Number, RELATIVE, relative_one_after_the_other, softmax_bounds};
 use ferrowarp_cases::softmax::{Rowwise as _, backward, cross_entropy, top_k};
 use gpu_kernels::softmax::sample::Noise;
 
@@ -30,14 +30,23 @@ pub struct Forward<T> {
     softmax: Softmax,
     inp: Operand<T>,
     out: Place,
+    /// The bound of the error of a row's sum, relative to it.
+    relative: f64,
 }
 
 impl<T: Number> Forward<T> {
+    /// # Errors
+    /// There is not enough memory, or the device failed.
     pub fn new(device: &Device, drawn: &Drawn) -> anyhow::Result<Self> {
         let Drawn::Softmax { log, inp, out } = drawn else { unreachable!("the caller matched it") };
         let softmax = if *log { Softmax::new().log() } else { Softmax::new() };
         let inp = Operand::new(device, inp, Values::Logits, 1)?;
-        Ok(Self { device: device.clone(), softmax, inp, out: out.clone() })
+        Ok(Self { device: device.clone(), softmax, inp, out: out.clone(), relative: RELATIVE })
+    }
+
+    /// The same, for kernels that add up a row with one thread.
+    pub fn added_up_one_after_the_other(self) -> Self {
+        Self { relative: relative_one_after_the_other(self.out.shape[3]), ..self }
     }
 }
 
@@ -78,7 +87,7 @@ impl<T: Number> Operation for Forward<T> {
         let (mut got, mut bounds) = (Vec::new(), Vec::new());
         for row in some(rows, CHECKED) {
             let inp: Vec<f32> = self.inp.row([0, 0, row]).iter().map(|x| x.value()).collect();
-            bounds.extend(softmax_bounds::<T>(&inp, cols, &self.softmax, RELATIVE));
+            bounds.extend(softmax_bounds::<T>(&inp, cols, &self.softmax, self.relative));
             got.extend(read(out, &self.out, [0, 0, row])?);
         }
         timed::check("result", &got, &bounds)
@@ -86,7 +95,7 @@ impl<T: Number> Operation for Forward<T> {
 }
 
 /// The operations on rows whose kernels are not compared.
-pub struct Other<T> {
+pub(super) struct Other<T> {
     device: Device,
     drawn: Drawn,
     /// The logits, or the result of the forward pass.
@@ -98,7 +107,7 @@ pub struct Other<T> {
 }
 
 /// The operands and results of [`Other`].
-pub struct Set<T> {
+pub(super) struct Set<T> {
     inp: Buffer<T>,
     dy: Option<Buffer<T>>,
     out: Buffer<T>,

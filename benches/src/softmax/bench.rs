@@ -5,17 +5,19 @@ use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
-use ferrowarp::device::{Device, DeviceError};
-use ferrowarp_cases::reference::Number;
+use ferrowarp::Error;
+use ferrowarp::device::{Buffer, Device};
 use gpu_kernels::copy::{self, copy_x1, copy_x4};
 use gpu_kernels::ladders::softmax::{self as ladder, LADDER, Rung};
 use serde::Serialize;
 
-use super::operands::prepare_launch;
-use super::{Op, Set};
-use crate::contest::{self, Contender, GBS, Type, Unit, of_type};
+use super::Op;
+use crate::contest::{self, Contender, GBS, Type, Unit};
+use crate::random::axis::{Axis, Kind};
+use crate::random::softmax::Forward;
+use crate::random::{Instead, Pace, prepare_listed, ready};
 use crate::shapes::{self, Extent, Shape};
-use crate::timed::{Prepared, Timed};
+use crate::timed::Prepared;
 
 /// The largest `rows * cols * cols` for the naive rung, where every thread reads its whole row. A launch then takes about a
 /// tenth of a second, as it does on a CPU with the smaller number.
@@ -101,42 +103,44 @@ impl contest::Bench for Bench {
     }
 
     fn prepare(device: &Device, contender: &Contender<Problem>) -> anyhow::Result<Prepared> {
-        let (name, shape, on) = (contender.name.as_str(), contender.shape.shape, device.clone());
-        let timed = if let Some(rung) = LADDER.iter().find(|rung| rung.name == name) {
+        let (name, shape, dtype) = (contender.name.as_str(), contender.shape.shape, contender.dtype);
+        if let Some(rung) = LADDER.iter().find(|rung| rung.name == name) {
             let kernel = rung_on(device, rung, shape);
             let kernel = kernel.with_context(|| format!("{name} is not for {shape} on this device"))?;
+            let operation = Forward::<f32>::new(device, &Op::Softmax.operation(shape))?;
             // Allocated by the first launch, which checks the output. All recorded launches share it.
             let workspace = Mutex::new(None);
-            prepare_launch::<f32>(device, (Op::Softmax, shape), move |set| {
-                let Set::Map { inp, out } = set else { unreachable!("the operands of a softmax") };
+            let launch = move |on: &Device, [inp, out]: &mut [Buffer<f32>; 2]| {
                 let mut workspace = workspace.lock().unwrap_or_else(PoisonError::into_inner);
                 let workspace = match &mut *workspace {
                     Some(workspace) => workspace,
                     none => none.insert(on.alloc_zeroed::<f32>(kernel.workspace_len())?),
                 };
                 // SAFETY: there are three buffers, with the lengths that the kernel was prepared for.
-                Ok(unsafe { kernel.launch(&on, out, &*inp, workspace) }?)
-            })?
-        } else if COPIES.contains(&name) {
-            let is_wide = name == "copy_x4";
-            prepare_launch(device, (Op::Copy, shape), move |set| launch_copy(&on, shape, is_wide, set))?
-        } else {
-            let Some(op) = Op::CALLED.into_iter().find(|op| op.name() == name) else {
-                bail!("no operation {name}; pass an operation such as log_softmax, or a rung")
+                Ok(unsafe { kernel.launch(on, out, &*inp, workspace) }?)
             };
-            of_type!(contender.dtype, prepare_operation(device, op, shape))?
-        };
-        Ok((timed, name.to_owned()))
+            let operation = Instead(operation.added_up_one_after_the_other(), launch);
+            return ready(device, operation, None, Pace::OF_LIST);
+        }
+        if COPIES.contains(&name) {
+            let is_wide = name == "copy_x4";
+            let operation = Axis::<f32>::new(device, Kind::Cast, [shape.rows, shape.cols])?;
+            let launch = move |on: &Device, set: &mut _| launch_copy(on, shape, is_wide, set);
+            return ready(device, Instead(operation, launch), None, Pace::OF_LIST);
+        }
+        let op = Op::CALLED.into_iter().find(|op| op.name() == name).with_context(|| {
+            format!("no operation {name}; pass an operation such as log_softmax, or a rung")
+        })?;
+        prepare_listed(device, dtype, op.operation(shape))
     }
 }
 
-fn prepare_operation<T: Number>(device: &Device, op: Op, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
-    let on = device.clone();
-    prepare_launch::<T>(device, (op, shape), move |set| set.launch(&on, op, shape))
-}
-
-fn launch_copy(device: &Device, shape: Shape, is_wide: bool, set: &mut Set<f32>) -> Result<(), DeviceError> {
-    let Set::Map { inp, out } = set else { unreachable!("the operands of a copy") };
+fn launch_copy(
+    device: &Device,
+    shape: Shape,
+    is_wide: bool,
+    [inp, out]: &mut [Buffer<f32>; 2],
+) -> Result<(), Error> {
     let (inp, rows, cols) = (&*inp, shape.rows as u32, shape.cols as u32);
     let (narrow, wide) = (copy::grid::<1>(shape.len()), copy::grid::<4>(shape.len()));
     // SAFETY: both buffers have this shape, and the grid is the kernel's for it.
@@ -171,4 +175,18 @@ fn shapes_of(device: &Device) -> anyhow::Result<Vec<Shape>> {
         None => Extent::All,
     };
     Ok(if device.is_cuda() { shapes::gpu(extent) } else { shapes::cpu() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contest::tests::assert_prepared;
+
+    #[test]
+    fn every_operation_rung_and_copy_is_right() {
+        let (device, shape) = (Device::cpu(), Shape { rows: 100, cols: 72 });
+        let rungs = LADDER.iter().filter(|rung| rung_on(&device, rung, shape).is_some());
+        let names = Op::CALLED.map(Op::name).into_iter().chain(COPIES).chain(rungs.map(|rung| rung.name));
+        assert_prepared::<Bench>(names.map(str::to_owned), Type::F32, &shape.to_string());
+    }
 }

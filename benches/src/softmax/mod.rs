@@ -1,13 +1,13 @@
 //! Timed operations on the rows of a matrix.
 
 mod bench;
-mod operands;
 
-use ferrowarp::Softmax;
+use ferrowarp_cases::place::Place;
+use ferrowarp_cases::random::bench::Operation;
 use serde::{Serialize, Serializer};
 
+use crate::shapes::Shape;
 pub use bench::Bench;
-pub use operands::{Inputs, Set};
 
 /// The temperature of [`Op::Sample`].
 const TEMPERATURE: f32 = 0.8;
@@ -74,12 +74,21 @@ impl Op {
         }
     }
 
-    fn options(self) -> Softmax {
-        if self == Op::LogSoftmax { Softmax::new().log() } else { Softmax::new() }
-    }
-
-    fn top_p(self) -> f32 {
-        if self == Op::SampleTopP { TOP_P } else { 1.0 }
+    /// The operation on a matrix of this shape without gaps; for a copy, a softmax with the same operands.
+    pub fn operation(self, Shape { rows, cols }: Shape) -> Operation {
+        let place = || Place::matrix([rows, cols], 0, 0);
+        let sample =
+            |top_p| Operation::Sample { temperature: TEMPERATURE, top_k: None, top_p, logits: place() };
+        match self {
+            Op::Softmax | Op::LogSoftmax | Op::Copy => {
+                Operation::Softmax { log: self == Op::LogSoftmax, inp: place(), out: place() }
+            }
+            Op::Backward => Operation::SoftmaxBackward { log: false, y: place(), dy: place(), dx: place() },
+            Op::CrossEntropy => Operation::CrossEntropy { logits: place(), gradient: Some(place()) },
+            Op::TopK(k) => Operation::TopK { k, logits: place() },
+            Op::Sample => sample(1.0),
+            Op::SampleTopP => sample(TOP_P),
+        }
     }
 }
 
