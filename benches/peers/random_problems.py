@@ -319,7 +319,8 @@ class Transpose(Problem):
         return (self.tensor(self.given["inp"]),)
 
     def functions(self):
-        return {"torch": lambda x: x.t().contiguous()}
+        # The copy of a column is no launch with contiguous().
+        return {"torch": lambda x: x.t().clone(memory_format=self.torch.contiguous_format)}
 
     def compared(self, got, x):
         part = slice(0, max(1, CHECKED // x.shape[0]))
@@ -663,8 +664,9 @@ def makers(timer, server, line, is_compiled):
 def drawn(options):
     """The problems: description and words."""
     server = turns.Server(options.ours.resolve())
-    family = f" {options.family}" if options.family else ""
-    lines = [server.ask(f"draw {options.seed} {index}{family}").split("\t") for index in range(options.first, options.first + options.problems)]
+    families = [f" {family}" if family else "" for family in options.family.split(",")]
+    indices = range(options.first, options.first + options.problems)
+    lines = [server.ask(f"draw {options.seed} {index}{families[index % len(families)]}").split("\t") for index in indices]
     server.end()
     return lines
 
@@ -745,7 +747,7 @@ def parse():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--problems", type=int, default=300)
     parser.add_argument("--first", type=int, default=0, help="the index of the first problem")
-    parser.add_argument("--family", default="", help="draw problems of this family alone")
+    parser.add_argument("--family", default="", help="draw problems of this family alone, or in turns of several with commas between them")
     parser.add_argument("--compile", type=int, default=3, help="the problems of each family that torch.compile gets")
     parser.add_argument("--compile-only", metavar="I/N", help="compile every N-th of them, and time nothing")
     parser.add_argument("--budget", type=float, default=200.0, help="seconds after which no problem is begun")

@@ -12,15 +12,14 @@ fn cumulative_sums_have_the_same_bits_on_any_number_of_blocks() {
     let len = 39 * 8192 + 17;
     let inp: Vec<f32> = (0..len).map(|i| ((i * 7919 % 1000) as f32 - 500.0) * 0.37).collect();
     let inp = device.tensor(&inp, [len]).unwrap();
-    let by = |blocks: u32| {
+    let by = |by: ScanBy| {
         let mut out = Tensor::<f32>::zeros(&device, [len]).unwrap();
-        let by = Some(ScanBy::Grid(blocks));
-        CumulativeSum::new().run_by(&device, out.view_mut(), inp.view(), by).unwrap();
+        CumulativeSum::new().run_by(&device, out.view_mut(), inp.view(), Some(by)).unwrap();
         out.to_vec().unwrap().into_iter().map(f32::to_bits).collect::<Vec<_>>()
     };
-    let all = by(40);
-    for blocks in [1, 2, 7, 16, 31] {
-        assert!(by(blocks) == all, "{blocks} blocks");
+    let all = by(ScanBy::Grid(40));
+    for other in [1, 2, 7, 16, 31].map(ScanBy::Grid).into_iter().chain([ScanBy::Rows]) {
+        assert!(by(other) == all, "{other:?}");
     }
 }
 

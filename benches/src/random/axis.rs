@@ -122,7 +122,8 @@ impl<T: Number> Operation for Axis<T> {
         if !matches!(self.kind, Kind::Scan) {
             return Vec::new();
         }
-        let all = CumulativeSum::choices::<T>(self.device.limits(), self.out.shape[3]);
+        let (limits, [.., rows, cols]) = (self.device.limits(), self.out.shape);
+        let all = CumulativeSum::choices::<T>(limits, self.device.multiprocessors(), [rows, cols]);
         all.map(|by| (by.kernels::<T>()[0].name.to_owned(), by)).collect()
     }
 

@@ -220,12 +220,16 @@ impl<T: Number> Operation for Backward<T> {
     }
 
     fn choices(&self) -> Vec<(String, Self::By)> {
-        let cols = self.d_inp.shape[3];
+        let [.., rows, cols] = self.d_inp.shape;
         let places = [&self.inp.place, &self.d_out.place, &self.d_inp];
         let unit = 16 / size_of::<T>();
         let is_dense =
             places.iter().all(|place| place.strides[2] == place.shape[3] && place.first.is_multiple_of(unit));
-        let all = BackwardBy::choices(self.device.limits(), cols, is_dense);
+        let all = BackwardBy::choices(
+            self.device.limits(),
+            [rows, cols],
+            [is_dense, true, is_aligned::<T>(&places)],
+        );
         all.map(|by| (by.meta().name.to_owned(), by)).collect()
     }
 

@@ -8,6 +8,8 @@ pub const SUM: u32 = 1;
 pub const ALIGNED: u32 = 2;
 /// A flag: each row of the output starts at the same element of a vector of 16 bytes as the input's.
 pub const ALIKE: u32 = 4;
+/// A flag: the matrix is so small that elements are not copied to shared memory first.
+pub const DIRECT: u32 = 8;
 
 /// The arguments of the kernels that reduce parts of rows or columns.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -65,7 +67,7 @@ pub struct ScanArgs<T> {
     pub out: *mut T,
     /// `[rows, cols]`.
     pub inp: *const T,
-    /// `[rows, tiles, 4]`: the sums of the tiles, zeros before the launch; or null for rows of one tile.
+    /// `[rows, tiles, 4]`: the sums of the tiles, zeros before the launch; or null if blocks share no rows.
     pub sums: *mut u32,
     /// Distance from one row of `out` to the next.
     pub out_stride: u64,
@@ -77,8 +79,8 @@ pub struct ScanArgs<T> {
     pub cols: u32,
     /// Tiles of a row.
     pub tiles: u32,
-    /// The logarithm of the number of threads that share a row of one tile.
-    pub log_threads: u32,
+    /// The number of threads that share a row, if blocks do not.
+    pub threads: u32,
     /// [`ALIKE`].
     pub flags: u32,
 }
@@ -103,7 +105,7 @@ pub struct TransposeArgs<T> {
     pub tile_rows: u32,
     /// Columns of `inp` in a tile.
     pub tile_cols: u32,
-    /// [`ALIGNED`], of both matrices' rows.
+    /// [`DIRECT`].
     pub flags: u32,
 }
 
@@ -150,7 +152,7 @@ impl<I, O> CastArgs<I, O> {
 
 impl<T> TransposeArgs<T> {
     #[inline(always)]
-    pub(super) fn is_aligned(&self) -> bool {
-        self.flags & ALIGNED != 0
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
     }
 }

@@ -9,15 +9,19 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::opaque;
 use cuda_std::mem::u32x4;
-use cuda_std::{kernel, shared_array, thread};
+use cuda_std::{grid, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, ReduceArgs, SUM};
-use super::fold::{Unaligned, combine, load, neutral, write};
-use super::rows::{IN_FLIGHT, RUN};
+use super::fold::{combine, load, neutral, write};
+use super::rows::RUN;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::ReduceShape;
 use common_kernels::element::{Element, Output};
 use common_kernels::sum::Sum;
+use common_kernels::unaligned::Unaligned;
+
+/// Rows that a thread has in flight at the same time.
+const IN_FLIGHT: usize = 4;
 
 /// Computes the sum or the maximum of each part of each column.
 ///
@@ -29,13 +33,12 @@ use common_kernels::sum::Sum;
 /// shapes and strides; the flags hold; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
-    min_blocks = 1024 / BLOCK,
     args,
     facts: ReduceShape = ReduceShape { block: BLOCK as u32, vector: N as u32 },
     instances(
-        axis_columns_f32 = <f32, 4, 256>;
-        axis_columns_f16 = <f16, 8, 256>;
-        axis_columns_bf16 = <bf16, 8, 256>;
+        axis_columns_f32 = <f32, 4, 256>, min_blocks = 4;
+        axis_columns_f16 = <f16, 8, 256>, min_blocks = 3;
+        axis_columns_bf16 = <bf16, 8, 256>, min_blocks = 3;
         axis_columns_f32_serial = <f32, 4, 1>, cpu_only = true;
         axis_columns_f16_serial = <f16, 8, 1>, cpu_only = true;
         axis_columns_bf16_serial = <bf16, 8, 1>, cpu_only = true;
@@ -62,6 +65,8 @@ where
     // Neighbouring threads have neighbouring vectors, or neighbouring elements.
     let (of_thread, step) = if is_aligned || N > 4 { (N * lane, 1) } else { (lane, vectors) };
     let at_thread = [first_col + of_thread, step];
+    // The kernel that combines the parts may start; it waits for them.
+    grid::launch_dependents();
     // SAFETY: the kernel's contract. All threads of the block reach the barrier. A thread writes its own elements of shared
     // memory, and reads other threads' elements after the barrier.
     unsafe {
@@ -192,7 +197,7 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool, const IS
             // SAFETY: vectors of the row or the matrix, or elements of the row.
             unsafe {
                 if before >= N - 1 && after >= 2 * N {
-                    Unaligned::load(at(row))
+                    Unaligned::load(at(row), |from| load(from))
                 } else {
                     Unaligned::gather::<T, N>(at(row), cols - col)
                 }

@@ -2,7 +2,7 @@
 //@ ptx(axis_finish_f32, axis_finish_f16, axis_finish_bf16): bar.sync == 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::{kernel, shared_array, thread};
+use cuda_std::{grid, kernel, shared_array, thread};
 
 use super::args::{FinishArgs, SUM};
 use super::fold::{combine, combine_all, neutral, write};
@@ -16,7 +16,8 @@ const IN_FLIGHT: usize = 8;
 
 /// Computes the sum or the maximum of the parts of each result.
 ///
-/// `GROUPS` threads share the parts of a result. Launched with blocks of `COLS * GROUPS` threads, one per `COLS` results.
+/// `GROUPS` threads share the parts of a result. Launched with blocks of `COLS * GROUPS` threads, one per `COLS` results. They
+/// may start before the launch that writes the parts has ended.
 ///
 /// # Safety
 /// The launch is as described; the pointers are valid for their shapes; no other code uses what is written.
@@ -45,6 +46,7 @@ where
     let (count, outputs) = (args.count as usize, args.outputs as usize);
     let (is_there, is_sum) = (col < outputs, args.flags & SUM != 0);
     let (mut sum, mut largest) = (Sum::ZERO, neutral(false));
+    grid::wait_for_dependencies();
     // SAFETY: the kernel's contract. All threads of the block reach the barrier.
     unsafe {
         if is_there {

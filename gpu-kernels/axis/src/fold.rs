@@ -3,7 +3,7 @@
 use cuda_std::float::maximum;
 use cuda_std::mem::{load_global_nc, u32x4};
 
-use common_kernels::element::{Number, VECTOR_ALIGN};
+use common_kernels::element::Number;
 
 /// Returns the start value of a fold.
 #[inline(always)]
@@ -38,79 +38,6 @@ pub(super) fn combine_all<const N: usize>(is_sum: bool, mut all: [f32; N]) -> f3
 pub(super) unsafe fn load<T>(ptr: *const T) -> u32x4 {
     // SAFETY: `ptr` is aligned and points to a vector that no code writes.
     unsafe { load_global_nc(ptr.cast()) }
-}
-
-/// The vector that holds the first of `N` elements, the next one, and the first element's place in them, in bytes.
-#[derive(Clone, Copy)]
-pub(super) struct Unaligned {
-    vectors: [u32x4; 2],
-    skip: u32,
-}
-
-impl Unaligned {
-    /// No elements.
-    pub const NONE: Self = Self { vectors: [u32x4::splat(0); 2], skip: 0 };
-
-    /// Loads the elements from `ptr` on, wherever that is in its vector.
-    ///
-    /// # Safety
-    /// The `N - 1` elements before `ptr` and the `2 N` elements from it on are in memory that no code writes during the launch.
-    #[inline(always)]
-    pub unsafe fn load<T>(ptr: *const T) -> Self {
-        let skip = ptr.addr() % VECTOR_ALIGN;
-        let first = ptr.wrapping_byte_sub(skip).cast::<u32x4>();
-        // SAFETY: two vectors of that memory.
-        let vectors = unsafe { [load(first), if skip > 0 { load(first.add(1)) } else { u32x4::splat(0) }] };
-        Self { vectors, skip: skip as u32 }
-    }
-
-    /// Loads the first `len` elements from `ptr` on one by one. The others are zeros.
-    ///
-    /// # Safety
-    /// The elements exist, and no code writes them.
-    #[inline(always)]
-    pub unsafe fn gather<T, const N: usize>(ptr: *const T, len: usize) -> Self {
-        // SAFETY: the caller's promise.
-        Self { vectors: [unsafe { gather::<T, N>(ptr, |j| j < len) }, u32x4::splat(0)], skip: 0 }
-    }
-
-    /// Returns the elements.
-    #[inline(always)]
-    pub fn vector<T>(self) -> u32x4 {
-        let [[a, b, c, d], [e, f, g, h]] = self.vectors.map(u32x4::to_array);
-        let mut words = [a, b, c, d, e, f, g, h];
-        for distance in [2, 1] {
-            if self.skip & (4 * distance as u32) != 0 {
-                words = core::array::from_fn(|i| words[(i + distance) % 8]);
-            }
-        }
-        if size_of::<T>() < 4 && self.skip & 2 != 0 {
-            words = core::array::from_fn(|i| words[i] >> 16 | words[(i + 1) % 8] << 16);
-        }
-        let [a, b, c, d, ..] = words;
-        u32x4::new(a, b, c, d)
-    }
-}
-
-/// Returns a vector of those of the `N` elements from `ptr` on that are there, and zeros in place of the others.
-///
-/// # Safety
-/// The elements that are there exist, and no code writes them.
-#[inline(always)]
-pub(super) unsafe fn gather<T, const N: usize>(ptr: *const T, is_there: impl Fn(usize) -> bool) -> u32x4 {
-    let mut words = [0; 4];
-    for j in 0..N {
-        if is_there(j) {
-            // SAFETY: an element of 2 or 4 bytes that exists.
-            words[j * 4 / N] |= unsafe {
-                match size_of::<T>() {
-                    2 => u32::from(*ptr.cast::<u16>().wrapping_add(j)) << (16 * (j % 2)),
-                    _ => *ptr.cast::<u32>().wrapping_add(j),
-                }
-            };
-        }
-    }
-    u32x4::from(words)
 }
 
 /// Writes a result to `out[at]` and `full[at]`, where these are not null.

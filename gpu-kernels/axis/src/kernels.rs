@@ -14,7 +14,7 @@ use super::transpose::{axis_transpose, axis_transpose_serial};
 
 /// An element type that has kernels.
 pub trait AxisKernels: Sized + 'static {
-    /// Cumulative sums of rows of one tile.
+    /// Cumulative sums of rows, a block or a part of one per row.
     const SCAN: &'static KernelOf<ScanArgs<Self>, ScanShape>;
     /// Cumulative sums of rows of any length; the blocks wait for each other.
     const SCAN_GRID: &'static KernelOf<ScanArgs<Self>, ScanShape>;
@@ -74,16 +74,21 @@ casts! { f32 to f32, f16, bf16; f16 to f32, f16, bf16; bf16 to f32, f16, bf16; }
 
 /// An element that is moved unchanged: `u16` or `u32`.
 pub trait TransposeKernels: Sized + 'static {
-    /// Returns the kernel that transposes.
-    fn transpose(blocks: Blocks) -> &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
+    /// Returns the kernel that transposes, if all rows start at multiples of 16 bytes or not.
+    fn transpose(blocks: Blocks, is_aligned: bool) -> &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
 }
 
 macro_rules! transposes {
     ($($ty:ident),*) => {$(
         impl TransposeKernels for $ty {
-            fn transpose(blocks: Blocks) -> &'static KernelOf<TransposeArgs<Self>, TransposeShape> {
+            fn transpose(
+                blocks: Blocks,
+                is_aligned: bool,
+            ) -> &'static KernelOf<TransposeArgs<Self>, TransposeShape> {
                 match blocks {
-                    Blocks::Wide => &<axis_transpose as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[0],
+                    Blocks::Wide => {
+                        &<axis_transpose as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[usize::from(!is_aligned)]
+                    }
                     Blocks::Serial => &<axis_transpose_serial as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[0],
                 }
             }

@@ -1,14 +1,14 @@
 //! Sums and maxima of rows, or of parts of long rows.
 //!
 //! 1 to 256 threads share a row; the launch decides. Loads are 16 bytes, wherever a row starts: the elements before the
-//! first multiple of 16 bytes and after the last one are read one by one. Each thread has four loads in flight.
+//! first multiple of 16 bytes and after the last one are read one by one. Each thread has eight loads in flight.
 //@ ptx(axis_rows_f32, axis_rows_f16, axis_rows_bf16): ld.global.nc.v4 >= 8, bar.sync == 1, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::opaque;
 use cuda_std::mem::u32x4;
 use cuda_std::warp::warp_shuffle_xor;
-use cuda_std::{kernel, shared_array, thread};
+use cuda_std::{grid, kernel, shared_array, thread};
 
 use super::args::{ReduceArgs, SUM};
 use super::fold::{combine, combine_all, load, neutral, write};
@@ -18,9 +18,9 @@ use common_kernels::element::{Element, VECTOR_ALIGN};
 use common_kernels::sum::Sum;
 
 /// Loads that a thread has in flight at the same time.
-pub(super) const IN_FLIGHT: usize = 4;
+const IN_FLIGHT: usize = 8;
 /// Loads of a thread whose elements are added up on their own: see [`Sum`].
-pub(super) const RUN: usize = 8 * IN_FLIGHT;
+pub(super) const RUN: usize = 32;
 
 /// Computes the sum or the maximum of each part of each row.
 ///
@@ -32,7 +32,7 @@ pub(super) const RUN: usize = 8 * IN_FLIGHT;
 /// strides; no other code uses what is written, and no code writes `inp`.
 #[kernel(
     max_threads = BLOCK,
-    min_blocks = 1024 / BLOCK,
+    min_blocks = 768 / BLOCK,
     args,
     facts: ReduceShape = ReduceShape { block: BLOCK as u32, vector: N as u32 },
     instances(
@@ -62,6 +62,8 @@ where
         (0, 0)
     };
     let is_sum = args.has(SUM);
+    // The kernel that combines the parts may start; it waits for them.
+    grid::launch_dependents();
     // SAFETY: the kernel's contract. All threads of the block reach the shuffles and the barrier.
     unsafe {
         let inp = args.inp.add(start);
@@ -117,17 +119,17 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
     let (vectors, after) = ((len - before) / N, (len - before) % N);
     // SAFETY: every access lies in the row, and the vectors begin at a multiple of 16 bytes.
     unsafe {
-        for i in (lane..before).step_by(threads) {
-            all[0] = combine(IS_SUM, all[0], term((*row.add(i)).to_f32()));
-        }
         let aligned = row.add(before);
-        for i in (lane..after).step_by(threads) {
-            all[0] = combine(IS_SUM, all[0], term((*aligned.add(N * vectors + i)).to_f32()));
-        }
+        // The elements around the vectors. The first one is in flight while the vectors are.
+        let around = |i: usize| {
+            let element = if i < before { row.add(i) } else { aligned.add(N * vectors + i - before) };
+            term((*element).to_f32())
+        };
+        let first = if lane < before + after { around(lane) } else { neutral(IS_SUM) };
         let mut v = lane;
-        while v + (IN_FLIGHT - 1) * threads < vectors {
+        while v + IN_FLIGHT * threads < vectors {
             let end = if IS_SUM { vectors.min(v + RUN * threads) } else { vectors };
-            while v + (IN_FLIGHT - 1) * threads < end {
+            while v + IN_FLIGHT * threads < end {
                 let loaded: [u32x4; IN_FLIGHT] =
                     core::array::from_fn(|i| load(aligned.add(N * (v + i * threads))));
                 loaded.into_iter().for_each(|vector| take(&mut all, vector));
@@ -138,15 +140,19 @@ unsafe fn accumulate<T: Element<N>, const N: usize, const IS_SUM: bool>(
                 all = [neutral(IS_SUM); N];
             }
         }
-        // Fewer vectors are left than are in flight at once.
+        // No more vectors are left than are in flight at once.
         let is_there = |i: usize| v + i * threads < vectors;
-        let loaded: [u32x4; IN_FLIGHT - 1] = core::array::from_fn(|i| {
+        let loaded: [u32x4; IN_FLIGHT] = core::array::from_fn(|i| {
             if is_there(i) { load(aligned.add(N * (v + i * threads))) } else { u32x4::splat(0) }
         });
-        for i in 0..IN_FLIGHT - 1 {
+        for i in 0..IN_FLIGHT {
             if is_there(i) {
                 take(&mut all, loaded[i]);
             }
+        }
+        all[0] = combine(IS_SUM, all[0], first);
+        for i in (lane + threads..before + after).step_by(threads) {
+            all[0] = combine(IS_SUM, all[0], around(i));
         }
     }
     let all = combine_all(IS_SUM, all);

@@ -4,13 +4,13 @@
 //! have a short row. Sums are added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group,
 //! and then those of the groups. So a result depends neither on timing nor on which block has which tile.
 //!
-//! [`axis_scan()`] takes rows of one tile. [`axis_scan_grid()`] takes longer ones, and reads each element once: a block
-//! publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
+//! [`axis_scan()`] takes rows of one tile, or so many longer rows that each block has one. In [`axis_scan_grid()`] blocks share
+//! long rows, and read each element once: a block publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
 //! last tile, because it knows the sum of all groups before. All blocks are on the device at once. A block publishes
 //! the sum of its next tile before it waits for the sums that the current tile needs. The current tile stays in shared
 //! memory meanwhile, and the loads of the tile after the next are in flight.
-//@ ptx(axis_scan_f32): ld.global.nc.v4 == 4, st.global.v4 == 4, bar.sync == 1, .local == 0
-//@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 == 2, st.global.v4 == 2, bar.sync == 1, .local == 0
+//@ ptx(axis_scan_f32): ld.global.nc.v4 >= 8, st.global.v4 == 4, bar.sync == 1, .local == 0
+//@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 >= 4, st.global.v4 == 2, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 5, .local == 0
 
 use cuda_std::half::{bf16, f16};
@@ -30,9 +30,10 @@ const HELD: usize = TILE / BLOCK / 4;
 /// The bit of a published word that marks it as written. The lower 16 bits are half of a number.
 const WRITTEN: u32 = 1 << 16;
 
-/// Computes the cumulative sums of rows that fit a tile.
+/// Computes the cumulative sums of rows, tile by tile.
 ///
-/// `1 << log_threads` threads share a row and hold it. Launched with blocks of 512 threads along x, enough for the rows.
+/// `threads` threads share a row, whole warps or a power of two. They hold it or, if they are a block, a tile of it. Launched with
+/// blocks of 512 threads along x, enough for the rows.
 ///
 /// # Safety
 /// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
@@ -43,30 +44,54 @@ const WRITTEN: u32 = 1 << 16;
     facts: ScanShape = ScanShape { tile: TILE as u32, of_warp: OF_WARP as u32, block: BLOCK as u32 },
     instances(
         axis_scan_f32 = <f32, 4, 4>;
-        axis_scan_f16 = <f16, 8, 2>;
-        axis_scan_bf16 = <bf16, 8, 2>;
+        axis_scan_f16 = <f16, 8, 2>, min_blocks = 2;
+        axis_scan_bf16 = <bf16, 8, 2>, min_blocks = 2;
     ),
 )]
 pub unsafe fn axis_scan<T, const N: usize, const VECTORS: usize>(args: ScanArgs<T>)
 where
     T: Element<N>,
 {
-    let shared = shared_array![f32; WARPS];
-    let (tid, threads) = (thread::thread_idx_x(), 1 << args.log_threads);
+    let shared = shared_array![f32; 2 * WARPS];
+    let (tid, threads) = (thread::thread_idx_x(), args.threads);
+    let (group, groups) = (tid / threads, BLOCK as u32 / threads);
     let (of_row, lanes) = (tid % threads, threads.min(32));
-    let row = (thread::block_idx_x() as usize * BLOCK + tid as usize) >> args.log_threads;
-    // Threads without a row reach the barrier too.
-    let (row, cols) = if row < args.rows as usize { (row, args.cols) } else { (0, 0) };
+    let row = (thread::block_idx_x() * groups + group) as usize;
+    // Threads without a row reach the barriers too.
+    let (row, cols) = if group < groups && row < args.rows as usize { (row, args.cols) } else { (0, 0) };
     let inp = args.inp.wrapping_add(row * args.inp_stride as usize);
+    let out = args.out.wrapping_add(row * args.out_stride as usize);
     let (warp, step) = (of_row / 32, N as u32 * lanes);
-    let first = warp * OF_WARP as u32 + N as u32 * (of_row % lanes);
-    let share = Share::new(inp, [first, step], cols, args.is_alike());
-    // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`.
-    unsafe {
-        let packed: [u32x4; VECTORS] = share.load::<T, N, VECTORS>(inp);
-        let (x, of_warp) = add_up(share.unpack(inp, packed), lanes);
-        let [before, _] = add_warps(shared, of_warp, [tid / 32 - warp, threads / lanes].map(|x| x as usize));
-        share.store(args.out.add(row * args.out_stride as usize), before, x);
+    let of_group = [tid / 32 - warp, if group < groups { threads / lanes } else { 0 }].map(|x| x as usize);
+    let share = |tile: u32| {
+        let first = tile * TILE as u32 + warp * OF_WARP as u32 + N as u32 * (of_row % lanes);
+        Share::new(&args, row, [first, step], cols)
+    };
+    // SAFETY: the row has the share's columns.
+    let load = |tile: u32| -> [u32x4; VECTORS] { unsafe { share(tile).load::<T, N, VECTORS>(inp) } };
+    let mut packed = load(0);
+    // The sums of the groups of tiles before this one, and of the tiles before it in its group.
+    let (mut of_groups, mut of_tiles) = (0.0, 0.0);
+    for tile in 0..args.tiles {
+        // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`, whose memory the next tile does
+        // not use.
+        unsafe {
+            let x = share(tile).unpack(inp, packed);
+            // With elements of 4 bytes this would take more registers than a thread has.
+            if N > 4 && tile + 1 < args.tiles {
+                packed = load(tile + 1);
+            }
+            let (x, of_warp) = add_up(x, lanes);
+            let [before, of_tile] = add_warps(shared.add(tile as usize % 2 * WARPS), of_warp, of_group);
+            share(tile).store::<T, N, VECTORS>(out, of_groups + of_tiles + before, x);
+            of_tiles += of_tile;
+            if N <= 4 && tile + 1 < args.tiles {
+                packed = load(tile + 1);
+            }
+        }
+        if (tile as usize + 1).is_multiple_of(GROUP) {
+            (of_groups, of_tiles) = (of_groups + of_tiles, 0.0);
+        }
     }
 }
 
@@ -105,9 +130,11 @@ where
     let tiles = args.rows * args.tiles;
     // SAFETY: each tile is one of an existing row.
     let inp = |at: Place| unsafe { args.inp.add(at.row as usize * args.inp_stride as usize) };
+    // SAFETY: each tile is one of an existing row.
+    let out = |at: Place| unsafe { args.out.add(at.row as usize * args.out_stride as usize) };
     let share = |at: Place| {
         let first = at.of_row * TILE as u32 + (tid / 32 * OF_WARP + N * lane()) as u32;
-        Share::new(inp(at), [first, 32 * N as u32], args.cols, args.is_alike())
+        Share::new(&args, at.row as usize, [first, 32 * N as u32], args.cols)
     };
     // SAFETY: there is a sum for each tile of the matrix.
     let sum_of = |tile: u32| unsafe { args.sums.cast::<[u32; 4]>().add(tile as usize) };
@@ -189,8 +216,7 @@ where
             }
             let prefix = last + *of_groups.add(groups);
             let x: [u32x4; HELD] = core::array::from_fn(|i| load_shared(held.add(i * BLOCK)));
-            let to = args.out.add(this.row as usize * args.out_stride as usize);
-            share(this).store::<T, N, VECTORS>(to, prefix + before, core::mem::transmute_copy(&x));
+            share(this).store::<T, N, VECTORS>(out(this), prefix + before, core::mem::transmute_copy(&x));
         }
         hold(ahead.0);
         before = ahead.1;

@@ -45,14 +45,15 @@ impl ScanShape {
     /// The largest number of blocks of a launch whose blocks wait for each other.
     pub const MOST_BLOCKS: u32 = MOST_BLOCKS as u32;
 
-    /// Returns the logarithm of the number of threads that share a row of `cols` columns, one tile at most.
-    pub fn log_threads(&self, cols: u32) -> u32 {
-        cols.div_ceil(self.of_warp / 32).next_power_of_two().ilog2()
+    /// Returns the number of threads that share a row of `cols` columns: whole warps, or a power of two.
+    pub fn threads(&self, cols: u32) -> u32 {
+        let threads = cols.min(self.tile).div_ceil(self.of_warp / 32);
+        if threads > 32 { threads.next_multiple_of(32) } else { threads.next_power_of_two() }
     }
 
-    /// Returns the launch for `rows` rows of one tile each, with `1 << log_threads` threads for a row.
-    pub fn rows(&self, rows: u32, log_threads: u32) -> LaunchConfig {
-        LaunchConfig::new(rows.div_ceil(self.block >> log_threads), self.block)
+    /// Returns the launch for `rows` rows of `threads` threads each.
+    pub fn rows(&self, rows: u32, threads: u32) -> LaunchConfig {
+        LaunchConfig::new(rows.div_ceil(self.block / threads), self.block)
     }
 }
 
@@ -76,16 +77,20 @@ pub struct TransposeTiles {
     pub count: u64,
     /// Elements of a tile in shared memory.
     pub shared: u32,
+    /// Whether the matrix is so small that its elements do not go through shared memory.
+    pub is_direct: bool,
 }
 
 impl TransposeShape {
     /// The fewest elements of a tile.
     const LEAST: u64 = 2048;
+    /// The most elements of a block if they do not go through shared memory. Aligned squares do.
+    const DIRECT: u64 = 1024;
     /// Blocks per multiprocessor that share a small matrix.
     const BLOCKS: u64 = 4;
 
-    /// Returns the tiles for a matrix whose rows, in the input and the output, are `strides` elements apart. Tiles of aligned matrices
-    /// are squares, and those of others have all of the shorter axis if that fits.
+    /// Returns the tiles for a matrix whose rows, in the input and the output, are `strides` elements apart. They are squares, or have all
+    /// of the shorter axis if that is shorter.
     pub fn tiles(
         &self,
         [rows, cols]: [u32; 2],
@@ -96,8 +101,10 @@ impl TransposeShape {
         let (n, side) = (self.vector, 16 * self.vector);
         let (is_wide, short) = (rows <= cols, rows.min(cols));
         let of_block = u64::from(rows) * u64::from(cols) / (Self::BLOCKS * u64::from(multiprocessors));
+        let is_direct = of_block <= Self::DIRECT && !(is_aligned && short >= side);
+        let is_square = short >= side && !is_direct && (is_aligned || of_block >= u64::from(side * side / 4));
         let area = of_block.clamp(Self::LEAST, u64::from(side * side)) as u32;
-        let [tile_rows, tile_cols] = if is_aligned && short >= side {
+        let [tile_rows, tile_cols] = if is_square {
             [side; 2]
         } else {
             // The shorter axis in equal parts; the longer one in whole vectors. A run of memory may have parts of two vectors. All
@@ -118,7 +125,7 @@ impl TransposeShape {
         let pitch = if inp_stride == u64::from(tile_cols) { tile_cols } else { (tile_cols + more) / n * n };
         let before = if is_aligned { 0 } else { n - 1 };
         let shared = (tile_rows * pitch + before).next_multiple_of(8 * n);
-        TransposeTiles { rows: tile_rows, cols: tile_cols, count, shared }
+        TransposeTiles { rows: tile_rows, cols: tile_cols, count, shared, is_direct }
     }
 
     /// Returns the launch for these tiles of elements of `element_bytes`, or `None` if it would have too many blocks.

@@ -4,8 +4,10 @@ use cuda_std::mem::u32x4;
 use cuda_std::thread;
 use cuda_std::warp::{warp_shuffle_idx, warp_shuffle_up};
 
+use super::args::ScanArgs;
 use super::fold::load;
 use common_kernels::element::{Element, VECTOR_ALIGN};
+use common_kernels::unaligned::{Unaligned, gather};
 
 /// Warps of a block.
 pub(super) const WARPS: usize = 16;
@@ -28,7 +30,8 @@ pub(super) fn lane() -> usize {
 
 /// The thread's vectors of a tile of a row, of `N` elements each: the first one, and others at equal distances.
 ///
-/// A row starts at any element of a vector. Columns count from the start of that vector, so that vectors are aligned.
+/// A row of the output starts at any element of a vector. Columns count from the start of that vector, so that whole vectors are
+/// written.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
     /// The column of the first element.
@@ -37,17 +40,31 @@ pub(super) struct Share {
     pub step: u32,
     /// The row's first column, and the end of its columns.
     pub cols: [u32; 2],
-    /// Whether the row is read and written by whole vectors.
-    pub is_aligned: bool,
+    /// Whether the input's row starts at the same element of a vector as the output's.
+    pub is_alike: bool,
+    /// Elements of the matrix that lie before and after the input's row without gaps.
+    pub around: [usize; 2],
 }
 
 impl Share {
-    /// The share from column `first` on of a row of `cols` columns. `row` is its first element, in the input and the output, if
-    /// these are `is_alike`.
+    /// The share from column `first` on of row `row`, or of no row if there are no `cols` columns.
     #[inline(always)]
-    pub fn new<T>(row: *const T, [first, step]: [u32; 2], cols: u32, is_alike: bool) -> Self {
-        let skip = if is_alike { (row.addr() % VECTOR_ALIGN / size_of::<T>()) as u32 } else { 0 };
-        Self { first, step, cols: [skip, skip + cols], is_aligned: is_alike }
+    pub fn new<T>(args: &ScanArgs<T>, row: usize, [first, step]: [u32; 2], cols: u32) -> Self {
+        let out = args.out.wrapping_add(row * args.out_stride as usize);
+        let skip = (out.addr() % VECTOR_ALIGN / size_of::<T>()) as u32;
+        let (len, rows) = (args.cols as usize, args.rows as usize);
+        let is_dense = args.inp_stride as usize == len;
+        let around = if is_dense { [row * len, (rows - 1 - row) * len] } else { [0; 2] };
+        Self { first, step, cols: [skip, skip + cols], is_alike: args.is_alike(), around }
+    }
+
+    /// Returns whether `before` elements before vector `i` and `len` from it on lie in the row, or next to it without gaps. Elements of 4
+    /// bytes are loaded as fast one by one.
+    #[inline(always)]
+    fn reaches<const N: usize>(&self, i: usize, before: usize, len: usize) -> bool {
+        let ([start, end], [first, last]) = (self.cols, if N > 4 { self.around } else { [0; 2] });
+        let at = self.start(i);
+        at + first as isize >= before as isize && at + len as isize <= (end - start) as isize + last as isize
     }
 
     /// Returns whether the row has some of the elements of vector `i`, and whether it has all of them.
@@ -65,29 +82,29 @@ impl Share {
         if at >= start && at < end { Some((at - start) as usize) } else { None }
     }
 
-    /// Returns the distance of a whole vector `i` from the row's first element.
+    /// Returns the distance of vector `i`, which the row has a part of, from the row's first element.
     #[inline(always)]
-    fn start(&self, i: usize) -> usize {
-        (self.first + i as u32 * self.step - self.cols[0]) as usize
+    fn start(&self, i: usize) -> isize {
+        (self.first + i as u32 * self.step).wrapping_sub(self.cols[0]) as i32 as isize
     }
 
-    /// Loads the vectors that the row has whole. Returns zeros for the others.
+    /// Loads the vectors, with elements around the row, if that starts as the output's does. Returns zeros for the others.
     ///
     /// # Safety
     /// `row` has the share's columns; no code writes it.
     #[inline(always)]
     pub unsafe fn load<T, const N: usize, const VECTORS: usize>(&self, row: *const T) -> [u32x4; VECTORS] {
         core::array::from_fn(|i| {
-            if self.is_aligned && self.has::<N>(i)[1] {
-                // SAFETY: a whole vector of the row.
-                unsafe { load(row.add(self.start(i))) }
+            if self.is_alike && self.has::<N>(i)[0] && self.reaches::<N>(i, 0, N) {
+                // SAFETY: a whole vector of the matrix.
+                unsafe { load(row.offset(self.start(i))) }
             } else {
                 u32x4::splat(0)
             }
         })
     }
 
-    /// Returns the elements: those of whole vectors from [`Self::load`]'s `packed`; it loads the others one by one.
+    /// Returns the elements: those that [`Self::load`] has loaded from `packed`, and it loads the others.
     ///
     /// # Safety
     /// Same as for [`Self::load`].
@@ -98,15 +115,23 @@ impl Share {
         packed: [u32x4; VECTORS],
     ) -> [[f32; N]; VECTORS] {
         core::array::from_fn(|i| {
-            let [has_some, has_all] = self.has::<N>(i);
-            if !has_some || self.is_aligned && has_all {
+            let ([has_some, has_all], at) = (self.has::<N>(i), self.start(i));
+            if !has_some || self.is_alike && has_all {
                 return T::unpack(packed[i]);
             }
-            core::array::from_fn(|j| match self.at(i, j) {
-                // SAFETY: an element of the row.
-                Some(at) => unsafe { *row.add(at) }.to_f32(),
-                None => 0.0,
-            })
+            let x = if self.is_alike && self.reaches::<N>(i, 0, N) {
+                packed[i]
+            } else if N > 4 && self.reaches::<N>(i, N - 1, 2 * N) {
+                // SAFETY: vectors of the matrix.
+                unsafe { Unaligned::load(row.offset(at), |from| load(from)).vector::<T>() }
+            } else {
+                let len = (self.cols[1] - self.cols[0]) as isize;
+                let own = [(-at).max(0) as usize, (len - at).min(N as isize) as usize];
+                // SAFETY: elements of the row.
+                return T::unpack(unsafe { gather::<T, N, 4>(row.wrapping_offset(at), own) });
+            };
+            let x = T::unpack(x);
+            core::array::from_fn(|j| if self.at(i, j).is_some() { x[j] } else { 0.0 })
         })
     }
 
@@ -125,8 +150,8 @@ impl Share {
             let ([has_some, has_all], x) = (self.has::<N>(i), x[i].map(|x| before + x));
             // SAFETY: the elements lie in the row, aligned if the share is, and only this thread writes them.
             unsafe {
-                if self.is_aligned && has_all {
-                    T::store(row.add(self.start(i)), x);
+                if has_all {
+                    T::store(row.offset(self.start(i)), x);
                 } else if has_some {
                     for j in 0..N {
                         if let Some(at) = self.at(i, j) {

@@ -1,25 +1,30 @@
 //! The transpose of a strided matrix of elements of 2 or 4 bytes.
 //!
-//! A block of 256 threads has a tile. Whole tiles of `16 N` x `16 N` elements of aligned matrices, where 16 bytes are `N`
-//! elements, go through registers: each thread loads `N` vectors that lie below each other, transposes them, and stores vectors
-//! of the transpose to shared memory. From there neighbouring threads read neighbouring vectors of a row. Vector `v` of row `c`
-//! lies at position `v ^ (c / N % 8)`, so neither the writes nor the reads have bank conflicts.
+//! A block of 256 threads has a tile. Whole tiles of `16 N` x `16 N` elements, where 16 bytes are `N` elements, go through registers:
+//! each thread loads `N` vectors that lie below each other, transposes them, and stores vectors of the transpose to shared
+//! memory. From there neighbouring threads read neighbouring vectors of a row. Vector `v` of row `c` lies at position
+//! `v ^ (c / N % 8)`, so neither the writes nor the reads have bank conflicts. If rows start at any element of a vector, a vector
+//! comes from the two that have its elements, and so does each vector that is written.
 //!
 //! Every other tile is copied to shared memory as it lies in the input, vector by vector. A thread then gathers the elements of
 //! each vector of the output. Rows that follow each other without gaps are one run of memory, so a matrix of few rows or few
-//! columns moves by whole vectors too. Only the vectors at the ends of a run go element by element.
+//! columns moves by whole vectors too. Only the vectors at the ends of a run go element by element. Elements of small matrices are
+//! gathered from global memory.
 //@ ptx(axis_transpose_b32): ld.global.nc.v4 == 8, st.global.v4 == 5, st.shared.v4 == 8, ld.shared.v4 == 4, .local == 0
 //@ ptx(axis_transpose_b16): ld.global.nc.v4 == 12, st.global.v4 == 9, st.shared.v4 == 12, ld.shared.v4 == 8, .local == 0
+//@ ptx(axis_transpose_b32_any): ld.global.nc.v4 == 12, st.shared.v4 == 8, ld.shared.v4 >= 2, .local == 0
+//@ ptx(axis_transpose_b16_any): ld.global.nc.v4 == 20, st.shared.v4 == 12, ld.shared.v4 >= 2, .local == 0
 
 use cuda_std::mem::{load_shared, store_global, store_shared, u32x4};
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::{kernel, thread};
 
-use super::args::TransposeArgs;
+use super::args::{DIRECT, TransposeArgs};
 use super::fold::load;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::TransposeShape;
 use common_kernels::element::VECTOR_ALIGN;
+use common_kernels::unaligned::Unaligned;
 
 /// Threads of a block.
 const BLOCK: usize = 256;
@@ -75,45 +80,85 @@ impl Word<8> for u16 {
 /// [`TransposeShape`]'s tiles.
 ///
 /// # Safety
-/// The launch is as described. The pointers are valid for their shapes and strides, and multiples of an element's size; the
-/// flags hold; no other code uses `out`, and no code writes `inp`.
+/// The launch is as described. The pointers are valid for their shapes and strides, and multiples of an element's size; with
+/// `IS_ALIGNED`, every row of both matrices starts at a multiple of 16 bytes, and [`DIRECT`] has no meaning; no other code uses `out`, and no code
+/// writes `inp`.
 #[kernel(
     max_threads = 256,
     args,
     facts: TransposeShape = TransposeShape { vector: N as u32, block: 256 },
     instances(
-        axis_transpose_b32 = <u32, 4>;
-        axis_transpose_b16 = <u16, 8>;
+        axis_transpose_b32 = <u32, 4, true>;
+        axis_transpose_b16 = <u16, 8, true>;
+        axis_transpose_b32_any = <u32, 4, false>;
+        axis_transpose_b16_any = <u16, 8, false>, min_blocks = 3;
     ),
 )]
-pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>) {
-    let side = VECTORS * N;
-    let tid = thread::thread_idx_x() as usize;
+pub unsafe fn axis_transpose<T: Word<N>, const N: usize, const IS_ALIGNED: bool>(args: TransposeArgs<T>) {
     let tile = Tile::of_block(&args);
+    let is_square = [tile.rows, tile.cols] == [(VECTORS * N) as u32; 2];
+    // SAFETY: the kernel's contract; all threads of the block call the same function.
+    unsafe {
+        if is_square && (IS_ALIGNED || tile.is_inside(&args, N)) {
+            square::<T, N, IS_ALIGNED>(&args, tile);
+        } else {
+            through_shared::<T, N, IS_ALIGNED>(&args, tile);
+        }
+    }
+}
+
+/// Moves a whole square.
+///
+/// # Safety
+/// Same as for [`axis_transpose()`]. All threads of the block call this. The tile is a square, inside of the matrix or aligned.
+#[inline(always)]
+unsafe fn square<T: Word<N>, const N: usize, const IS_ALIGNED: bool>(args: &TransposeArgs<T>, tile: Tile) {
+    let tid = thread::thread_idx_x() as usize;
     let (out_stride, inp_stride) = (args.out_stride as usize, args.inp_stride as usize);
-    if args.is_aligned() && [tile.rows, tile.cols] == [side as u32; 2] {
-        let shared = dynamic_shared_mem_aligned::<u32x4>();
-        // SAFETY: the shared memory holds a tile, and its vectors lie in the matrices. A thread writes its own vectors, and reads
-        // the others' after the barrier, which all threads of the block reach.
-        unsafe {
-            let at = |row: usize, vector: usize| shared.add(row * VECTORS + (vector ^ (row / N % 8)));
-            let (below, beside) = (tid / VECTORS, tid % VECTORS);
-            let (first_row, first_col) = (tile.first_row as usize, tile.first_col as usize);
-            let square = args.inp.add((first_row + N * below) * inp_stride + first_col + N * beside);
-            let square = T::transpose(core::array::from_fn(|i| load(square.add(i * inp_stride))));
-            for i in 0..N {
-                store_shared(at(N * beside + i, below), square[i]);
-            }
-            thread::sync_threads_aligned();
-            for i in 0..N {
-                let (row, vector) = (i * (BLOCK / VECTORS) + tid / VECTORS, tid % VECTORS);
-                let to = args.out.add((first_col + row) * out_stride + first_row + N * vector);
-                store_global(to.cast(), load_shared(at(row, vector)));
+    let (first_row, first_col) = (tile.first_row as usize, tile.first_col as usize);
+    let (below, beside) = (tid / VECTORS, tid % VECTORS);
+    let shared = dynamic_shared_mem_aligned::<u32x4>();
+    let at = |row: usize, vector: usize| shared.wrapping_add(row * VECTORS + (vector ^ (row / N % 8)));
+    // SAFETY: the shared memory holds a tile, and its vectors, and those around them, lie in the matrices. A thread writes its own
+    // vectors, and reads the others' after the barrier, which all threads of the block reach.
+    unsafe {
+        let square = args.inp.add((first_row + N * below) * inp_stride + first_col + N * beside);
+        let square = if IS_ALIGNED {
+            core::array::from_fn(|i| load(square.add(i * inp_stride)))
+        } else {
+            let loaded: [Unaligned; N] =
+                core::array::from_fn(|i| Unaligned::load(square.add(i * inp_stride), |from| load(from)));
+            loaded.map(|vectors| vectors.vector::<T>())
+        };
+        let square = T::transpose(square);
+        for i in 0..N {
+            store_shared(at(N * beside + i, below), square[i]);
+        }
+        thread::sync_threads_aligned();
+        for i in 0..N {
+            let (row, vector) = (i * (BLOCK / VECTORS) + tid / VECTORS, tid % VECTORS);
+            let of_row = args.out.add((first_col + row) * out_stride + first_row);
+            let (to, own) = (of_row.add(N * vector), load_shared(at(row, vector)));
+            let skip = if IS_ALIGNED { 0 } else { of_row.addr() % VECTOR_ALIGN };
+            if skip == 0 {
+                store_global(to.cast(), own);
+            } else if vector > 0 {
+                // The vector of the output that starts before this one.
+                let before = load_shared(at(row, vector - 1));
+                let vector = Unaligned::new([before, own], (VECTOR_ALIGN - skip) as u32).vector::<T>();
+                store_global(to.wrapping_byte_sub(skip).cast(), vector);
+            } else {
+                // The ends of the row, which share vectors with neighbours.
+                let (of_last, skip) = (at(row, VECTORS - 1).cast::<T>(), skip / size_of::<T>());
+                for j in 0..N {
+                    if j + skip < N {
+                        *to.add(j) = *at(row, 0).cast::<T>().add(j);
+                    } else {
+                        *to.add((VECTORS - 1) * N + j) = *of_last.add(j);
+                    }
+                }
             }
         }
-    } else {
-        // SAFETY: the kernel's contract; all threads of the block call this.
-        unsafe { through_shared(&args, tile) };
     }
 }
 
@@ -122,7 +167,10 @@ pub unsafe fn axis_transpose<T: Word<N>, const N: usize>(args: TransposeArgs<T>)
 /// # Safety
 /// Same as for [`axis_transpose()`]. All threads of the block call this.
 #[inline(always)]
-unsafe fn through_shared<T: Word<N>, const N: usize>(args: &TransposeArgs<T>, tile: Tile) {
+unsafe fn through_shared<T: Word<N>, const N: usize, const IS_ALIGNED: bool>(
+    args: &TransposeArgs<T>,
+    tile: Tile,
+) {
     let (tid, n) = (thread::thread_idx_x(), N as u32);
     let shared = dynamic_shared_mem_aligned::<u32x4>().cast::<T>();
     // Moves vectors that lie a power of two apart to different banks.
@@ -145,7 +193,8 @@ unsafe fn through_shared<T: Word<N>, const N: usize>(args: &TransposeArgs<T>, ti
         let (run, vector) = if of.count == 1 { (0, i) } else { (i / of.vectors, i % of.vectors) };
         (run, vector, (n * vector) as isize - of.skip::<N>(run) as isize)
     };
-    let vectors = inp.count * inp.vectors;
+    let is_direct = !IS_ALIGNED && args.has(DIRECT);
+    let vectors = if is_direct { 0 } else { inp.count * inp.vectors };
     for first in (tid..vectors).step_by(IN_FLIGHT * BLOCK) {
         let places: [_; IN_FLIGHT] = core::array::from_fn(|i| place(&inp, first + (i * BLOCK) as u32));
         let is_there = |i: usize| first + ((i * BLOCK) as u32) < vectors;
@@ -189,8 +238,13 @@ unsafe fn through_shared<T: Word<N>, const N: usize>(args: &TransposeArgs<T>, ti
         }
         // The next element of the run.
         let mut next = || {
-            // SAFETY: an element of the tile, which a thread wrote before the barrier.
-            let element = unsafe { *at(row * pitch + inp.skip::<N>(row) + col) };
+            // SAFETY: an element of the matrix, or of the tile, which a thread wrote before the barrier.
+            let element = unsafe {
+                match is_direct {
+                    true => *from.wrapping_add(row as usize * inp_stride + col as usize),
+                    false => *at(row * pitch + inp.skip::<N>(row) + col),
+                }
+            };
             row += 1;
             if row == tile.rows {
                 (row, col) = (0, col + 1);
@@ -254,6 +308,17 @@ struct Tile {
 }
 
 impl Tile {
+    /// Returns whether the matrix, or its row if there are gaps between rows, has a vector of `n` elements before and after each part
+    /// of a row.
+    #[inline(always)]
+    fn is_inside<T>(&self, args: &TransposeArgs<T>, n: usize) -> bool {
+        let (stride, n) = (args.inp_stride as usize, n as u32);
+        let (starts, ends) = (self.first_col >= n, self.first_col + self.cols + n <= args.cols);
+        let is_dense = stride == args.cols as usize;
+        let has_rows = (self.first_row > 0, self.first_row + self.rows < args.rows);
+        (starts || is_dense && has_rows.0) && (ends || is_dense && has_rows.1)
+    }
+
     #[inline(always)]
     fn of_block<T>(args: &TransposeArgs<T>) -> Self {
         let (block, across) = (thread::block_idx_x(), args.cols.div_ceil(args.tile_cols));

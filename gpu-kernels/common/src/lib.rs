@@ -1,7 +1,8 @@
-//! What the kernels of several operations share: element types, rings of stages, and sums.
+//! What the kernels of several operations share: element types, rings of stages, sums, and unaligned vectors.
 
 #![no_std]
 
 pub mod element;
 pub mod ring;
 pub mod sum;
+pub mod unaligned;

@@ -18,7 +18,8 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{cluster, grid, kernel, shared_array, thread, warp};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
-use super::row::{Columns, Exchange, Held, log_threads, packed, padded, sums_of_row, sums_of_warp};
+use super::exchange::Exchange;
+use super::row::{Columns, Held, log_threads, packed, padded, sums_of_row, sums_of_warp};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::RowsShape;
 use common_kernels::element::{Element, Output};
@@ -313,10 +314,10 @@ pub unsafe fn norm_backward_rows<
             let at = block * args.pitch as usize;
             for i in 0..VECTORS {
                 if !args.d_weight.is_null() {
-                    of_row.store(args.d_weight.add(at), i, d_weight[i]);
+                    of_row.store_own(args.d_weight.add(at), i, d_weight[i]);
                 }
                 if !args.d_bias.is_null() {
-                    of_row.store(args.d_bias.add(at), i, d_bias[i]);
+                    of_row.store_own(args.d_bias.add(at), i, d_bias[i]);
                 }
             }
         }

@@ -45,8 +45,7 @@ where
         return;
     }
     let is_aligned = args.has(ALIGNED);
-    let columns: Columns =
-        Columns { first: col, step: 0, stride: 1, skip: 0, len: args.cols as usize, is_aligned };
+    let columns: Columns = Columns::of_vectors::<N>(col / N, 1, args.cols as usize, is_aligned);
     let (mut d_weight, mut d_bias) = ([Sum::ZERO; N], [Sum::ZERO; N]);
     let (mut first, rows) = (part, args.rows as usize);
     // SAFETY: the kernel's contract; the thread has columns.

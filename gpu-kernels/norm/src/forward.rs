@@ -117,7 +117,7 @@ pub unsafe fn norm_rows<
     // Threads without a row take part in the shuffles and barriers of the others.
     let is_there = row < args.rows as usize;
     let (row, len) = if is_there { (row, args.cols as usize) } else { (0, 0) };
-    let columns: Columns = Columns::new::<N>(thread, threads, len, WHOLE);
+    let columns: Columns = Columns::of_elements::<N>(thread, threads, len, WHOLE);
     if tid == 0 {
         args.prefetch_vectors(EARLY == 0, EARLY < 2);
     }

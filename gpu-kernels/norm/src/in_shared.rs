@@ -12,7 +12,8 @@ use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::{cluster, fastmath, kernel, pipeline, shared_array, thread};
 
 use super::args::{CENTRED, NormArgs};
-use super::row::{Exchange, correction, packed, row_sums};
+use super::exchange::Exchange;
+use super::row::{correction, packed, row_sums};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::RowsShape;
 use common_kernels::element::Element;

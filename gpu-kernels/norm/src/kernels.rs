@@ -6,9 +6,10 @@ use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 use super::args::{NormArgs, NormBackwardArgs};
 use super::backward::norm_backward_rows;
 use super::columns::{SumPartsArgs, norm_columns, norm_sum_parts};
+use super::few::norm_backward_few;
 use super::forward::norm_rows;
 use super::in_shared::norm_in_shared;
-use super::shapes::{ColumnsShape, RowsShape};
+use super::shapes::{ColumnsShape, FewShape, RowsShape};
 use super::wide::{norm_backward_wide, norm_wide};
 
 /// The blocks of the kernels with one block per row.
@@ -39,6 +40,8 @@ pub trait NormKernels: Sized + 'static {
     const IN_SHARED: &'static [KernelOf<NormArgs<Self>, RowsShape>];
     /// The backward kernels: first those of shifted rows, then the others, each narrow rows first.
     const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>];
+    /// The backward kernels for small matrices: of aligned rows, and of any.
+    const BACKWARD_FEW: &'static [KernelOf<NormBackwardArgs<Self>, FewShape>];
     /// The kernel that adds up parts.
     const SUM_PARTS: &'static KernelOf<SumPartsArgs<Self>, ColumnsShape>;
     /// Returns the forward kernel for rows of any length.
@@ -58,6 +61,8 @@ macro_rules! kernels {
                 <norm_in_shared as KernelsOf<NormArgs<$ty>>>::INSTANCES;
             const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>] =
                 <norm_backward_rows as KernelsOf<NormBackwardArgs<$ty>>>::INSTANCES;
+            const BACKWARD_FEW: &'static [KernelOf<NormBackwardArgs<Self>, FewShape>] =
+                <norm_backward_few as KernelsOf<NormBackwardArgs<$ty>>>::INSTANCES;
             const SUM_PARTS: &'static KernelOf<SumPartsArgs<Self>, ColumnsShape> =
                 &<norm_sum_parts as KernelsOf<SumPartsArgs<$ty>>>::INSTANCES[0];
 

@@ -1,17 +1,18 @@
 //! A row in the registers of the threads that hold it, and the threads' sums.
 
-use cuda_std::barrier::Barrier;
-use cuda_std::mem::{f32x2, load_global, u32x4};
-use cuda_std::warp::{reduce_sum_width, warp_shuffle_xor};
-use cuda_std::{cluster, shared_array, thread};
+use cuda_std::mem::{load_global, store_global, u32x4};
+use cuda_std::thread;
+use cuda_std::warp::{reduce_sum_width, warp_shuffle_up, warp_shuffle_xor};
 
-use common_kernels::element::{Element, Output};
+use common_kernels::element::{Element, Output, VECTOR_ALIGN};
+use common_kernels::unaligned::Unaligned;
 
 /// The elements that a thread holds. The vectors stay as in memory: half the registers of `f32` for 16-bit elements.
 pub(super) type Held<const VECTORS: usize> = [u32x4; VECTORS];
 
-/// The columns of a thread's vectors of `N` elements each. Neighbouring threads have neighbouring vectors where whole
-/// vectors are read and written, and otherwise neighbouring elements.
+/// The columns of a thread's vectors of `N` elements each. Neighbouring threads have neighbouring vectors or, in unaligned rows of
+/// 4-byte elements, neighbouring elements. From an unaligned row a vector comes from the two that have its elements, and the
+/// threads of a warp pass each other elements to write whole vectors.
 ///
 /// With `SHIFTED` the row starts at any element of its first vector, and columns count from the start of that vector. The row
 /// shares its first and its last vector with its neighbours.
@@ -29,14 +30,31 @@ pub(super) struct Columns<const SHIFTED: bool = false> {
     pub len: usize,
     /// Whether whole vectors are read and written. With `SHIFTED`: whether the shared vectors may be read.
     pub is_aligned: bool,
+    /// Whether the elements of a vector are neighbours.
+    pub has_vectors: bool,
 }
 
 impl<const SHIFTED: bool> Columns<SHIFTED> {
     /// Returns the thread's columns of a row that `threads` threads hold.
     #[inline(always)]
     pub fn new<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
+        let of_row = if N > 4 { Self::of_vectors::<N> } else { Self::of_elements::<N> };
+        of_row(thread, threads, len, is_aligned)
+    }
+
+    /// Like [`Self::new`], with neighbouring elements in a vector of any row.
+    #[inline(always)]
+    pub fn of_vectors<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
+        let (first, step) = (N * thread, N * threads);
+        Self { first, step, stride: 1, skip: 0, len, is_aligned, has_vectors: true }
+    }
+
+    /// Like [`Self::new`], with neighbouring elements in the threads of any unaligned row. Narrow rows have fewer ends of vectors
+    /// that way.
+    #[inline(always)]
+    pub fn of_elements<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
         let (first, stride) = if is_aligned { (N * thread, 1) } else { (thread, threads) };
-        Self { first, step: N * threads, stride, skip: 0, len, is_aligned }
+        Self { first, step: N * threads, stride, skip: 0, len, is_aligned, has_vectors: is_aligned }
     }
 
     /// Returns the column of element `j` of vector `i`.
@@ -92,6 +110,10 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
             // SAFETY: a whole, aligned vector of the row.
             return T::unpack(unsafe { load_global(row.add(self.at(i, 0)).cast()) });
         }
+        if !SHIFTED && self.has_vectors {
+            // SAFETY: the caller's promise.
+            return T::unpack(unsafe { self.unaligned(row, i) }.vector::<T>());
+        }
         core::array::from_fn(|j| {
             // SAFETY: an element of the row.
             if self.has(i, j) { unsafe { *row.add(self.at(i, j)) }.to_f32() } else { 0.0 }
@@ -116,17 +138,54 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
                 false => u32x4::new(0, 0, 0, 0),
             });
         }
+        if !SHIFTED && self.has_vectors {
+            // SAFETY: the row has the thread's columns.
+            let loaded: [Unaligned; VECTORS] = core::array::from_fn(|i| unsafe { self.unaligned(row, i) });
+            return loaded.map(|vectors| vectors.vector::<T>());
+        }
         let single = Self { is_aligned: false, ..*self };
         // SAFETY: the row has the thread's columns.
         core::array::from_fn(|i| packed::<T, N>(unsafe { single.load(row, i) }))
     }
 
+    /// Loads vector `i` of a row that starts at any element of a vector.
+    ///
+    /// # Safety
+    /// Same as for [`Self::load`].
+    #[inline(always)]
+    unsafe fn unaligned<T: Element<N>, const N: usize>(&self, row: *const T, i: usize) -> Unaligned {
+        let (at, len) = (self.at(i, 0), self.len);
+        let from = row.wrapping_add(at);
+        if at + 1 >= N && at + 2 * N <= len {
+            // SAFETY: vectors of the row.
+            return Unaligned::load(from, |vector| unsafe { load_global(vector) });
+        }
+        // SAFETY: elements of the row.
+        unsafe { Unaligned::gather::<T, N>(from, len.saturating_sub(at)) }
+    }
+
     /// Rounds vector `i` and writes it to the row, only the elements that the row has.
+    ///
+    /// # Safety
+    /// Same as for [`Self::load`], no other code uses the elements, and all threads of the warp call this.
+    #[inline(always)]
+    pub unsafe fn store<T: Element<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !SHIFTED && self.has_vectors && !self.is_aligned && self.step > N {
+                self.store_unaligned(row, i, x);
+            } else {
+                self.store_own(row, i, x);
+            }
+        }
+    }
+
+    /// Like [`Self::store`], without the other threads: unaligned rows go element by element.
     ///
     /// # Safety
     /// Same as for [`Self::load`], and no other code uses the elements.
     #[inline(always)]
-    pub unsafe fn store<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
+    pub unsafe fn store_own<T: Output<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
         // SAFETY: the row has the thread's columns.
         unsafe {
             if !self.is_whole::<N>(i) {
@@ -137,6 +196,39 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
                 }
             } else if self.at(i, 0) < self.len {
                 T::store(row.add(self.at(i, 0)), x);
+            }
+        }
+    }
+
+    /// Writes the vector of memory that starts in the one before this, with that thread's last elements, and single elements of
+    /// vectors that have no such thread or that the row has not whole.
+    ///
+    /// # Safety
+    /// Same as for [`Self::store`].
+    #[inline(always)]
+    unsafe fn store_unaligned<T: Element<N>, const N: usize>(&self, row: *mut T, i: usize, x: [f32; N]) {
+        let (at, len) = (self.at(i, 0), self.len);
+        let (lane, lanes) = (self.first / N % 32, (self.step / N).min(32));
+        let skip = row.addr() % VECTOR_ALIGN / size_of::<T>();
+        let own = packed::<T, N>(x);
+        // SAFETY: all lanes execute the shuffles. A whole vector of the row starts `skip` elements before this one.
+        unsafe {
+            let before = own.to_array().map(|word| warp_shuffle_up(u32::MAX, word, 1, 32).0);
+            let has_own = if skip == 0 { at + N <= len } else { lane > 0 && at + N <= len + skip };
+            let has_next = skip > 0 && lane + 1 < lanes && at + 2 * N <= len + skip;
+            if has_own {
+                let from = if skip == 0 { [own; 2] } else { [u32x4::from(before), own] };
+                let bytes = (N - skip) * size_of::<T>() % VECTOR_ALIGN;
+                let vector = Unaligned::new(from, bytes as u32).vector::<T>();
+                store_global(row.add(at).wrapping_sub(skip).cast(), vector);
+            }
+            if !has_own || !has_next && skip > 0 {
+                for j in 0..N {
+                    let is_written = if j + skip < N { has_own } else { has_next };
+                    if !is_written && at + j < len {
+                        *row.add(at + j) = T::from_f32(x[j]);
+                    }
+                }
             }
         }
     }
@@ -255,7 +347,7 @@ pub(super) unsafe fn sums_of_warp<const N: usize>(threads: usize, mut sums: [f32
 /// # Safety
 /// All lanes of the warp call this.
 #[inline(always)]
-unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f32; SUMS] {
+pub(super) unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f32; SUMS] {
     // SAFETY: all lanes execute this.
     x.map(|x| unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) })
 }
@@ -263,114 +355,4 @@ unsafe fn lanes_sums<const LANES: u32, const SUMS: usize>(x: [f32; SUMS]) -> [f3
 /// Returns the index of a column's sum in shared memory. The columns that a warp has at a time have different banks.
 pub(super) const fn padded(col: usize) -> usize {
     col + col / 32
-}
-
-/// The largest number of blocks of a cluster that every GPU with clusters supports.
-pub(super) const MOST_BLOCKS: usize = 8;
-
-/// Warps of the largest block of a cluster whose blocks exchange sums.
-const MOST_WARPS: usize = 16;
-
-/// The sums of the warps of a cluster, for two rows: blocks work on something else while the sums are on their way.
-#[derive(Clone, Copy)]
-pub(super) struct Exchange {
-    /// Each block has the sums of all warps.
-    of_warps: *mut f32x2,
-    /// Count the bytes of the sums that have arrived.
-    arrived: *mut Barrier,
-    turns: usize,
-}
-
-impl Exchange {
-    /// The sums of a row.
-    const EACH: usize = MOST_BLOCKS * MOST_WARPS;
-
-    /// Prepares the exchange of the sums of `turns` rows among several blocks, and arrives at the cluster's barrier.
-    ///
-    /// # Safety
-    /// All threads of the cluster call this once, with the same `turns`, and wait at the cluster's barrier afterwards.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn new(turns: usize) -> Self {
-        let of_warps = shared_array![f32x2; 2 * Exchange::EACH].cast();
-        let exchange = Self { of_warps, arrived: shared_array![Barrier; 2].cast(), turns };
-        // SAFETY: the block's own memory. The cluster's barrier orders this before all uses.
-        unsafe {
-            if thread::thread_idx_x() == 0 {
-                Barrier::init(exchange.arrived, 1);
-                Barrier::init(exchange.arrived.add(1), 1);
-                Barrier::fence_init();
-                exchange.expect(0);
-                exchange.expect(1);
-            }
-            cluster::arrive_relaxed();
-        }
-        exchange
-    }
-
-    /// Announces the sums of a turn, if there is such a turn.
-    ///
-    /// # Safety
-    /// One thread calls this for each turn, after the sums of the turn before the last have arrived.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    unsafe fn expect(self, turn: usize) {
-        if turn < self.turns {
-            // SAFETY: the barrier's phase before has ended, and only this thread announces the sums of the turn.
-            unsafe { Barrier::arrive_expect_tx(self.arrived.add(turn % 2), 8 * Self::warps()) };
-        }
-    }
-
-    /// Returns the number of warps of the cluster.
-    #[inline(always)]
-    fn warps() -> u32 {
-        cluster::num_blocks() * (thread::block_dim_x() / 32)
-    }
-
-    /// Adds up the sums of the warp's threads, and sends them to all blocks.
-    ///
-    /// # Safety
-    /// All threads of the cluster call this for every turn, in order, and [`receive`](Self::receive) the turn before last
-    /// first.
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn send(self, turn: usize, x: [f32; 2]) {
-        let (tid, warps) = (thread::thread_idx_x(), thread::block_dim_x() / 32);
-        // SAFETY: a warp writes its own element in each block. All have read what was there: each warp read
-        // it before it sent the sums in between, which this one has received.
-        unsafe {
-            let [a, b] = lanes_sums::<32, 2>(x);
-            if tid % 32 < cluster::num_blocks() {
-                let at = turn % 2 * Self::EACH + (cluster::block_rank() * warps + tid / 32) as usize;
-                let (to, arrived) = (self.of_warps.add(at), self.arrived.add(turn % 2));
-                cluster::store_async(to, f32x2::new(a, b), arrived, tid % 32);
-            }
-        }
-    }
-
-    /// Waits for the sums of all warps, and adds them up, in a fixed order. All threads get the result.
-    ///
-    /// # Safety
-    /// All threads of the cluster call this for every turn, after [`send`](Self::send).
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn receive(self, turn: usize) -> [f32; 2] {
-        let (tid, count) = (thread::thread_idx_x(), Self::warps());
-        let mut sums = [0.0; 2];
-        // SAFETY: the barrier's phase ends when the sums of all warps have arrived.
-        unsafe {
-            Barrier::wait_parity_cluster(self.arrived.add(turn % 2), turn as u32 / 2 % 2);
-            if tid == 0 {
-                self.expect(turn + 2);
-            }
-            for i in 0..Self::EACH as u32 / 32 {
-                let at = 32 * i + tid % 32;
-                if at < count {
-                    let of_warp = *self.of_warps.add(turn % 2 * Self::EACH + at as usize);
-                    sums = [sums[0] + of_warp.x, sums[1] + of_warp.y];
-                }
-            }
-            lanes_sums::<32, 2>(sums)
-        }
-    }
 }

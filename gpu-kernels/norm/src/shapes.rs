@@ -2,7 +2,8 @@
 
 use cuda_std::launch::LaunchConfig;
 
-use super::row::{MOST_BLOCKS, log_threads, padded};
+use super::exchange::MOST_BLOCKS;
+use super::row::{log_threads, padded};
 
 /// The rows that a kernel can hold in registers or in shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,5 +165,31 @@ impl ColumnsShape {
     /// Returns the launch for `cols` columns and `parts` parts of the rows.
     pub fn config(&self, cols: u32, parts: u32) -> LaunchConfig {
         LaunchConfig::new((cols.div_ceil(self.cols), parts), self.block)
+    }
+}
+
+/// The rows and columns of a block of a small matrix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FewShape {
+    /// Threads.
+    pub block: u32,
+    /// Vectors of a thread.
+    pub vectors: u32,
+    /// Elements of a vector.
+    pub n: u32,
+    /// Vectors side by side of a block that has columns.
+    pub lanes: u32,
+}
+
+impl FewShape {
+    /// Returns the launch for a matrix: with few rows a block has one. If `has_columns`, there are blocks for the columns too.
+    pub fn config(&self, [rows, cols]: [u32; 2], has_columns: bool, multiprocessors: u32) -> LaunchConfig {
+        let mut at_once = 1;
+        let most = self.block / cols.div_ceil(self.vectors * self.n).next_power_of_two().min(self.block);
+        while at_once < most && rows.div_ceil(at_once) > multiprocessors {
+            at_once *= 2;
+        }
+        let of_columns = if has_columns { cols.div_ceil(self.lanes * self.n) } else { 0 };
+        LaunchConfig::new(of_columns + rows.div_ceil(at_once), self.block)
     }
 }

@@ -280,8 +280,8 @@ impl<T: Number> Operands<T> {
     }
 
     fn backward(&self, device: &Device, kernel: &'static str) -> Result<Outputs> {
-        let Problem { shape: [_, cols], gap, is_centred, has_all, .. } = self.problem;
-        let place = self.place();
+        let Problem { shape, gap, is_centred, has_all, .. } = self.problem;
+        let (place, [_, cols]) = (self.place(), shape);
         let read = |matrix: &[T]| device.upload(matrix);
         let (inp, d_out, d_sum) = (read(&self.inp)?, read(&self.d_out)?, read(&self.d_sum)?);
         let weight = read(&self.weight)?;
@@ -298,7 +298,8 @@ impl<T: Number> Operands<T> {
             norm = norm.weight(&weight).sum_gradient(place.view::<_, 2>(&d_sum)?);
             outputs = outputs.bias(&mut d_bias);
         }
-        let mut choices = Backward::choices(device.limits(), cols, gap == 0);
+        let mut choices =
+            Backward::choices(device.limits(), shape, [gap == 0, true, self.problem.is_aligned::<T>()]);
         let by = choices.find(|by| by.meta().name == kernel).expect("the kernel is one of them");
         let (d_out, inp) = (place.view::<_, 2>(&d_out)?, place.view::<_, 2>(&inp)?);
         norm.run_backward_by(device, outputs, d_out, inp, statistics, Some(by))?;
@@ -381,14 +382,15 @@ fn of_type<T: Number>(problem: &Problem, setting: &Setting) -> Vec<Case> {
         let run = move |of: &Operands<T>, device: &Device| of.forward(device, name);
         cases.push(Case::of(&operands, vec![name], words, run, Operands::expected_forward));
     }
-    let backward = Backward::<T>::choices(limits, cols, of.gap == 0);
+    let backward = Backward::<T>::choices(limits, of.shape, [of.gap == 0, true, of.is_aligned::<T>()]);
     for name in backward.map(|by| by.meta().name).filter(is_small) {
         let run = move |of: &Operands<T>, device: &Device| of.backward(device, name);
         let columns = [("_serial", Blocks::Serial), ("_wide", Blocks::Wide)].into_iter();
         let columns = columns
             .filter(|(end, _)| name.ends_with(end))
             .map(|(_, blocks)| <T as NormKernels>::columns(blocks).meta.name);
-        let kernels = [name].into_iter().chain(columns).chain([T::SUM_PARTS.meta.name]).collect();
+        let sum_parts = Some(T::SUM_PARTS.meta.name).filter(|_| !name.contains("_few"));
+        let kernels = [name].into_iter().chain(columns).chain(sum_parts).collect();
         cases.push(Case::of(&operands, kernels, words, run, Operands::expected_backward));
     }
     cases

@@ -47,6 +47,10 @@ const LEAST_OF_PART: u32 = 4;
 const LEAST_THREADS: u32 = 8;
 /// The most vectors side by side in a block, unless there are fewer rows than [`ROWS_IN_FLIGHT`] for each of its threads.
 const MOST_VECTORS: u32 = 32;
+/// The fewest vectors side by side in a block, so that it reads whole lines, if rows have as many.
+const LEAST_VECTORS: u32 = 8;
+/// The most rows of a thread where one launch is faster than two.
+const ROWS_OF_ONE: u32 = 16;
 /// The rows that a thread loads at the same time.
 const ROWS_IN_FLIGHT: u32 = 4;
 /// The most rows that one thread of a block adds up: a long chain of additions loses bits.
@@ -129,10 +133,19 @@ impl Split {
         let vectors = cols.div_ceil(vector);
         let of_few = block / rows.div_ceil(ROWS_IN_FLIGHT).max(1).next_power_of_two().min(block);
         let of_few = of_few.min((vectors / (BLOCKS * multiprocessors)).max(1).next_power_of_two());
-        let beside = vectors.next_power_of_two().min(MOST_VECTORS.max(of_few));
+        let mut beside = vectors.next_power_of_two().min(MOST_VECTORS.max(of_few));
+        let blocks = |beside: u32| vectors.div_ceil(beside);
+        // A second launch takes longer than a few more rows.
+        let is_short = |beside: u32| rows.div_ceil(block / beside) <= ROWS_OF_ONE;
+        let least = beside.min(LEAST_VECTORS);
+        if is_short(least) && blocks(beside) < BLOCKS * multiprocessors {
+            while beside > least && (blocks(beside) < multiprocessors || !is_short(beside)) {
+                beside /= 2;
+            }
+            return Self::new(beside.ilog2(), rows, 1, 1);
+        }
         let groups = block / beside;
-        let parts =
-            (BLOCKS * multiprocessors / vectors.div_ceil(beside)).min(rows.div_ceil(groups * LEAST_OF_PART));
+        let parts = (BLOCKS * multiprocessors / blocks(beside)).min(rows.div_ceil(groups * LEAST_OF_PART));
         Self::new(beside.ilog2(), rows, parts.max(rows.div_ceil(groups * MOST_ROWS)).max(1), 1)
     }
 }
@@ -256,7 +269,9 @@ impl Reduce {
             let args =
                 FinishLaunch { out, full, parts: of_parts, count: parts, outputs, scale, flags: is_sum };
             let finish = T::finish(blocks);
-            Ok(finish.launch(queue, finish.finish(outputs), args)?)
+            // It may begin before the previous launch has ended.
+            let config = finish.finish(outputs).with_programmatic_stream_serialization();
+            Ok(finish.launch(queue, config, args)?)
         }
     }
 }

@@ -13,6 +13,8 @@ use crate::operation::{MOST, Operation};
 
 /// The name in errors.
 const NAME: &str = "a cumulative sum";
+/// The fewest long rows for each multiprocessor that are one block's each.
+const ROWS: usize = 2;
 
 /// The cumulative sums along the last axis: `out[..][col]` is the sum of the row's elements up to and including `col`.
 ///
@@ -26,7 +28,7 @@ const NAME: &str = "a cumulative sum";
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// Every row is read once. On a GPU, several blocks share a row of more than 8192 elements. The sums are `f32` until they
+/// Every row is read once. On a GPU, blocks share rows of more than 8192 elements if there are only a few. The sums are `f32` until they
 /// are rounded to the type of the elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "nothing is computed before it is run"]
@@ -38,7 +40,7 @@ pub struct CumulativeSum {}
 pub enum ScanBy {
     /// One thread per row, on a CPU.
     Serial,
-    /// Warps per row; a row is one tile.
+    /// Threads of a block per row.
     Rows,
     /// At most this many blocks, which wait for each other.
     Grid(u32),
@@ -89,15 +91,22 @@ impl CumulativeSum {
         self.run_by(queue, out.into(), inp.into(), None)
     }
 
-    /// The kernels that can do rows of `cols` columns, the default first.
+    /// The kernels, the default for a matrix of this shape first.
     #[doc(hidden)]
-    pub fn choices<T: Element>(limits: &Limits, cols: usize) -> impl Iterator<Item = ScanBy> + use<T> {
+    pub fn choices<T: Element>(
+        limits: &Limits,
+        multiprocessors: usize,
+        [rows, cols]: [usize; 2],
+    ) -> impl Iterator<Item = ScanBy> + use<T> {
         let serial = limits.runs_cpu_only.then_some(ScanBy::Serial);
-        let rows = (cols <= T::SCAN.tile as usize).then_some(ScanBy::Rows);
-        serial.into_iter().chain(rows).chain([ScanBy::Grid(ScanShape::MOST_BLOCKS)])
+        let mut by = [ScanBy::Rows, ScanBy::Grid(ScanShape::MOST_BLOCKS)];
+        if cols > T::SCAN.tile as usize && rows < ROWS * multiprocessors {
+            by.reverse();
+        }
+        serial.into_iter().chain(by)
     }
 
-    /// Runs one of the [`choices`](Self::choices). A row of a tile that starts within a vector may have two.
+    /// Runs one of the [`choices`](Self::choices).
     #[doc(hidden)]
     pub fn run_by<T: Element>(
         self,
@@ -123,14 +132,11 @@ impl CumulativeSum {
             [raw.pointer.addr() % 16, to_next % 16]
         };
         let is_alike = start(out, out_stride) == start(inp, inp_stride);
-        let starts_within = is_alike && start(inp, inp_stride) != [0, 0];
+        let starts_within = start(out, out_stride) != [0, 0];
         let span = cols + if starts_within { 16 / size_of::<T>() as u32 - 1 } else { 0 };
-        let by = by.or_else(|| Self::choices::<T>(device.limits(), span as usize).next());
-        let by = match by.expect("one kernel takes any rows") {
-            ScanBy::Rows if span > T::SCAN.tile => ScanBy::Grid(ScanShape::MOST_BLOCKS),
-            by => by,
-        };
-        let log_threads = T::SCAN.log_threads(span);
+        let shape = [rows as usize, span as usize];
+        let by = by.or_else(|| Self::choices::<T>(device.limits(), device.multiprocessors(), shape).next());
+        let threads = T::SCAN.threads(span);
         let args = ScanLaunch {
             out,
             inp,
@@ -140,16 +146,16 @@ impl CumulativeSum {
             rows,
             cols,
             tiles: span.div_ceil(T::SCAN_GRID.tile),
-            log_threads,
+            threads,
             flags: if is_alike { ALIKE } else { 0 },
         };
         let tiles = args.tiles;
         // SAFETY: shapes and devices were checked, outputs are borrowed exclusively, and the kernel can do the columns.
         // Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
-            match by {
+            match by.expect("one kernel takes any rows") {
                 ScanBy::Serial => T::SCAN_SERIAL.launch(queue, LaunchConfig::new(rows, 1), args)?,
-                ScanBy::Rows => T::SCAN.launch(queue, T::SCAN.rows(rows, log_threads), args)?,
+                ScanBy::Rows => T::SCAN.launch(queue, T::SCAN.rows(rows, threads), args)?,
                 ScanBy::Grid(most) => {
                     // The kernel adds the number of blocks to a tile's number twice.
                     let most_tiles = u32::MAX - 2 * ScanShape::MOST_BLOCKS;

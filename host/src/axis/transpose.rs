@@ -1,6 +1,6 @@
 //! The transpose of a matrix.
 
-use axis_kernels::args::{ALIGNED, TransposeLaunch};
+use axis_kernels::args::{DIRECT, TransposeLaunch};
 use axis_kernels::{Blocks, TransposeKernels};
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
@@ -103,14 +103,14 @@ impl Transpose {
         let (out_stride, inp_stride) = (of_out.stride, of_inp.stride);
         let [rows, cols] = [of_inp.rows as u32, of_inp.cols as u32];
         let is_aligned = starts_aligned(&[(out, out_stride), (inp, inp_stride)]);
-        let kernel = W::transpose(blocks);
         let multiprocessors = queue.device().multiprocessors().max(1) as u32;
-        let tiles = kernel.tiles(
+        let tiles = W::transpose(blocks, is_aligned).tiles(
             [rows, cols],
             [inp_stride, out_stride].map(|stride| stride as u64),
             is_aligned,
             multiprocessors,
         );
+        let kernel = W::transpose(blocks, is_aligned && !tiles.is_direct);
         let args = TransposeLaunch {
             out,
             inp,
@@ -120,7 +120,7 @@ impl Transpose {
             cols,
             tile_rows: tiles.rows,
             tile_cols: tiles.cols,
-            flags: if is_aligned { ALIGNED } else { 0 },
+            flags: if tiles.is_direct { DIRECT } else { 0 },
         };
         let Some(config) = kernel.config(tiles, size_of::<W>()) else {
             let (value, most) = (tiles.count as usize, i32::MAX as usize);
@@ -152,7 +152,12 @@ mod tests {
                 [(TransposeShape { vector: 8, block: 256 }, 2), (TransposeShape { vector: 4, block: 256 }, 4)]
             {
                 let is_aligned = strides.iter().all(|stride| stride.is_multiple_of(kernel.vector));
-                let tiles = kernel.tiles([rows, cols], strides.map(u64::from), is_aligned, 132);
+                let tiles = W::transpose(blocks, is_aligned).tiles(
+                    [rows, cols],
+                    strides.map(u64::from),
+                    is_aligned,
+                    132,
+                );
                 let side = 16 * kernel.vector;
                 let context = format!("{rows} x {cols}, strides {strides:?}, {bytes} bytes: {tiles:?}");
                 // A square, and a vector more for each of its rows.

@@ -7,7 +7,7 @@ use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 use norm_kernels::args::{ALIGNED, CENTRED, NormBackwardArgs, NormBackwardLaunch};
 use norm_kernels::columns::SumPartsLaunch;
-use norm_kernels::{Blocks, NormKernels, RowsShape};
+use norm_kernels::{Blocks, FewShape, NormKernels, RowsShape};
 
 use super::forward::Saved;
 use super::options::Norm;
@@ -16,6 +16,9 @@ use crate::operation::{MOST, Operation, in_order, is_aligned, read, written};
 
 /// Parts of the rows, if a separate launch adds up the columns.
 const PARTS: u32 = 16;
+/// The most rows, and bytes of a matrix, that are so few that one launch computes all gradients.
+const FEW_ROWS: usize = 512;
+const FEW_BYTES: usize = 16 << 20;
 
 /// The gradients of a norm.
 ///
@@ -134,27 +137,38 @@ impl<'a, T> From<&'a Saved<T>> for Statistics<'a> {
 #[derive(Clone, Copy)]
 #[doc(hidden)]
 pub enum Backward<T: Element> {
+    Few(&'static KernelOf<NormBackwardArgs<T>, FewShape>),
     Rows(&'static KernelOf<NormBackwardArgs<T>, RowsShape>),
     Wide(Blocks),
 }
 
 impl<T: Element> Backward<T> {
-    /// The kernels that can do rows of `cols` columns, the default first. If `is_dense`, rows have no gaps between them, the
-    /// matrices start at multiples of 16 bytes, and the gradient of the input is not written in place.
-    pub fn choices(limits: &Limits, cols: usize, is_dense: bool) -> impl Iterator<Item = Self> {
-        let is_shifted = is_dense && !cols.wrapping_mul(size_of::<T>()).is_multiple_of(16);
+    /// The kernels that can do a matrix of this shape, the default first. If `is_dense`, rows have no gaps between them, and the
+    /// matrices start at multiples of 16 bytes. If `is_apart`, the gradient of the input is not written in place. If
+    /// `is_aligned`, rows are whole vectors of 16 bytes.
+    pub fn choices(
+        limits: &Limits,
+        [rows, cols]: [usize; 2],
+        [is_dense, is_apart, is_aligned]: [bool; 3],
+    ) -> impl Iterator<Item = Self> {
+        let is_shifted = is_dense && is_apart && !cols.wrapping_mul(size_of::<T>()).is_multiple_of(16);
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide =
             wide.filter(|blocks| limits.check_kernel(T::backward_wide(*blocks).meta).is_ok()).map(Self::Wide);
+        let few = Some(&T::BACKWARD_FEW[usize::from(!is_aligned)]);
+        let few = few.filter(|few| is_apart && limits.runs(few.meta));
+        let is_few = rows <= FEW_ROWS && rows.saturating_mul(cols) <= FEW_BYTES / size_of::<T>();
+        let [first, last] = [is_few, !is_few].map(|is| few.filter(|_| is).map(Self::Few));
         let rows =
             T::BACKWARD_ROWS.iter().filter(move |kernel| kernel.holds(cols) && limits.runs(kernel.meta));
         let rows = rows.filter(move |kernel| is_shifted || !kernel.is_shifted()).map(Self::Rows);
-        in_order(limits, wide, rows)
+        in_order(limits, wide, first.into_iter().chain(rows).chain(last))
     }
 
     /// The kernel.
     pub fn meta(&self) -> &'static KernelMeta {
         match self {
+            Self::Few(kernel) => kernel.meta,
             Self::Rows(kernel) => kernel.meta,
             Self::Wide(blocks) => T::backward_wide(*blocks).meta,
         }
@@ -214,7 +228,7 @@ impl<T: Element> Norm<'_, T> {
     /// Runs one of the [`Backward::choices`].
     ///
     /// # Panics
-    /// The kernel needs dense rows, and these are not.
+    /// The kernel needs dense rows, and these are not; or it does not write in place, and should.
     #[doc(hidden)]
     pub fn run_backward_by(
         &self,
@@ -226,17 +240,34 @@ impl<T: Element> Norm<'_, T> {
         by: Option<Backward<T>>,
     ) -> Result<(), Error> {
         let operation = Operation::new(self.name(true), queue);
-        let (args, is_dense) = self.backward_args(operation, &mut outputs, &d_out, &x, &statistics)?;
+        let (args, stored) = self.backward_args(operation, &mut outputs, &d_out, &x, &statistics)?;
         let (rows, cols) = (args.rows, args.cols);
         if cols == 0 {
             return Ok(());
         }
-        let by = by.or_else(|| Backward::choices(queue.device().limits(), cols as usize, is_dense).next());
+        let shape = [rows as usize, cols as usize];
+        let by = by.or_else(|| Backward::choices(queue.device().limits(), shape, stored).next());
         let by = by.expect("one kernel takes any rows");
+        let multiprocessors = queue.device().multiprocessors().max(1) as u32;
         let parts = match by {
+            Backward::Few(kernel) => {
+                assert!(stored[1], "{} does not write in place", kernel.meta.name);
+                let GradientOutputs { d_weight, d_bias, .. } = &mut outputs;
+                let [d_weight, d_bias]: [RawBuffer<f32>; 2] =
+                    [written(d_weight).cast(), written(d_bias).cast()];
+                let has_columns = !d_weight.pointer.is_null() || !d_bias.pointer.is_null();
+                if rows == 0 && !has_columns {
+                    return Ok(());
+                }
+                let config = kernel.config([rows, cols], has_columns, multiprocessors);
+                let args = NormBackwardLaunch { d_weight, d_bias, ..args };
+                // SAFETY: as below; the gradients of weight and bias have one part.
+                return Ok(unsafe { kernel.launch(queue, config, args)? });
+            }
             Backward::Rows(kernel) => {
+                let is_dense = stored[0] && stored[1];
                 assert!(is_dense || !kernel.is_shifted(), "{} needs dense rows", kernel.meta.name);
-                kernel.parts([rows, cols], queue.device().multiprocessors().max(1) as u32)
+                kernel.parts([rows, cols], multiprocessors)
             }
             Backward::Wide(_) => rows.clamp(1, PARTS),
         };
@@ -252,6 +283,7 @@ impl<T: Element> Norm<'_, T> {
         // run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match by {
+                Backward::Few(_) => unreachable!("it was launched"),
                 Backward::Rows(kernel) => kernel.launch(queue, kernel.config_of_parts(parts, cols), args)?,
                 Backward::Wide(blocks) => {
                     if is_wanted != [false; 2] {
@@ -293,8 +325,8 @@ impl<T: Element> Norm<'_, T> {
         })
     }
 
-    /// Checks everything. Returns the launch arguments without the sums of columns, and whether rows follow each other without
-    /// gaps in all matrices, which start at multiples of 16 bytes, and the gradient of the input is not written in place.
+    /// Checks everything. Returns the launch arguments without the sums of columns, and how the matrices are stored, as
+    /// [`Backward::choices`] takes it.
     fn backward_args(
         &self,
         operation: Operation<'_>,
@@ -302,7 +334,7 @@ impl<T: Element> Norm<'_, T> {
         d_out: &TensorView<'_, T>,
         x: &TensorView<'_, T>,
         statistics: &Statistics<'_>,
-    ) -> Result<(NormBackwardLaunch<T>, bool), Error> {
+    ) -> Result<(NormBackwardLaunch<T>, [bool; 3]), Error> {
         let Self { weight, d_sum, is_centred, .. } = self;
         let (GradientOutputs { d_inp, d_weight, d_bias }, Statistics { mean, rstd }) = (outputs, statistics);
         let shape = x.shape();
@@ -332,10 +364,10 @@ impl<T: Element> Norm<'_, T> {
             (inp, of_x.stride),
             (d_sum, of_d_sum.map_or(0, |of| of.stride)),
         ];
-        let is_dense = strides.iter().enumerate().all(|(i, (buffer, stride))| {
-            let is_dense = *stride == of_x.cols && buffer.pointer.addr().is_multiple_of(16);
-            buffer.pointer.is_null() || is_dense && (i == 0 || buffer.pointer != d_inp.pointer)
+        let is_dense = strides.iter().all(|(buffer, stride)| {
+            buffer.pointer.is_null() || *stride == of_x.cols && buffer.pointer.addr().is_multiple_of(16)
         });
+        let is_apart = strides[1..].iter().all(|(buffer, _)| buffer.pointer != d_inp.pointer);
         let is_aligned = is_aligned(of_x.cols, &strides) && weight.pointer.addr().is_multiple_of(16);
         let [d_inp_stride, d_out_stride, inp_stride, d_sum_stride] = strides.map(|(_, stride)| stride as u64);
         let args = NormBackwardLaunch {
@@ -358,6 +390,6 @@ impl<T: Element> Norm<'_, T> {
             per_column: 1.0 / cols as f32,
             flags: if is_aligned { ALIGNED } else { 0 } | if *is_centred { CENTRED } else { 0 },
         };
-        Ok((args, is_dense))
+        Ok((args, [is_dense, is_apart, is_aligned]))
     }
 }

@@ -239,8 +239,7 @@ fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
         let operand = Later::new(|| Operand::<T>::new(problem));
         let cols = problem.shape[1];
         // Also blocks with several tiles.
-        let before = if problem.is_aligned() { 0 } else { 16 / size_of::<T>() - 1 };
-        let by = CumulativeSum::choices::<T>(limits, cols + before)
+        let by = CumulativeSum::choices::<T>(limits, 1, problem.shape)
             .chain((cols > 2 * T::SCAN_GRID.tile as usize).then_some(ScanBy::Grid(2)));
         for by in by.filter(|by| !is_tiny || *by == ScanBy::Serial) {
             cases.push(case(
@@ -265,7 +264,12 @@ fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
         let operand = Later::new(|| Operand::<T>::new(problem));
         for blocks in of_blocks(problem) {
             let is_short = size_of::<T>() == 2;
-            let kernel = if is_short { u16::transpose(blocks).meta } else { u32::transpose(blocks).meta };
+            let of = |is_aligned| {
+                let [short, long] =
+                    [u16::transpose(blocks, is_aligned).meta, u32::transpose(blocks, is_aligned).meta];
+                if is_short { short } else { long }
+            };
+            let kernel = of(problem.is_aligned::<T>(setting.profile.multiprocessors));
             cases.push(case(
                 (problem, &operand),
                 vec![kernel],

@@ -1,6 +1,7 @@
 //! The matrices and their operations.
 
 use ferrowarp::Reduction;
+use gpu_kernels::axis::TransposeShape;
 
 use crate::scopes::{DEVICE, EMULATORS, LARGER, SMALL, Scope, TINY, setters};
 use Reduction::{Max, Mean, Min};
@@ -43,9 +44,17 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Whether rows of any type are whole vectors.
-    pub fn is_aligned(&self) -> bool {
-        [self.shape[1], self.gap, self.start].iter().all(|len| len.is_multiple_of(8))
+    /// Whether the transpose takes the kernel for aligned rows.
+    pub fn is_aligned<T>(&self, multiprocessors: usize) -> bool {
+        let Self { shape: [rows, cols], gap, start, later, .. } = *self;
+        let starts = [rows + gap, cols + gap, start, start + later];
+        let vector = 16 / size_of::<T>();
+        let is_aligned = starts.iter().all(|len| len.is_multiple_of(vector));
+        let shape = TransposeShape { vector: vector as u32, block: 256 };
+        let strides = [cols + gap, rows + gap].map(|stride| stride as u64);
+        let tiles =
+            shape.tiles([rows as u32, cols as u32], strides, is_aligned, multiprocessors.max(1) as u32);
+        is_aligned && !tiles.is_direct
     }
 }
 
@@ -162,11 +171,13 @@ pub(super) const SCANS: &[Problem] = &[
 /// Full and partial tiles; aligned and unaligned rows; few rows and few columns, with and without gaps.
 pub(super) const TRANSPOSES: &[Problem] = &[
     rows(TINY, [5, 3]).gap(1),
-    rows(SMALL, [130, 136]).gap(8),
+    rows(SMALL, [136, 136]).gap(8),
+    rows(SMALL, [131, 290]).gap(3),
     rows(SMALL, [7, 65]).gap(3),
     rows(SMALL, [3, 1500]).later(1),
     rows(SMALL, [900, 5]).start(1),
     rows(EMULATORS, [128, 264]),
+    rows(EMULATORS, [140, 300]).gap(3),
     rows(EMULATORS, [67, 33]).gap(1),
     rows(LARGER, [1, 1]),
     rows(LARGER, [256, 384]).gap(8),
