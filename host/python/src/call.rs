@@ -117,8 +117,7 @@ impl<'a> Call<'a> {
 
     /// Memory for the next result.
     pub fn result(&mut self, like: &Operand, dtype: Dtype, shape: &[usize]) -> Result<Operand, Failure> {
-        let mut result = self.memory.empty(like, dtype, shape)?;
-        result.name = Name("output");
+        let result = self.memory.empty(&Operand { name: Name("output"), ..*like }, dtype, shape)?;
         let (handles, count) = &mut self.results;
         handles[*count] = result.handle;
         *count += 1;
@@ -150,6 +149,24 @@ impl<'a> Call<'a> {
         let (name, value) = (self.operator.schema[at].1, self.int(at));
         let count = usize::try_from(value).ok().filter(|count| (1..=most).contains(count));
         count.ok_or_else(|| Failure::of_value(format!("the {name} is {value}; it must be from 1 to {most}")))
+    }
+
+    /// One of these by its number.
+    pub fn choice<T: Copy>(&self, at: usize, all: &[(&str, T)]) -> Result<T, Failure> {
+        let (name, value) = (self.operator.schema[at].1, self.int(at));
+        let chosen = usize::try_from(value).ok().and_then(|number| all.get(number));
+        chosen.map(|&(_, it)| it).ok_or_else(|| {
+            let all: Vec<String> =
+                (0..).zip(all).map(|(number, (of, _))| format!("{number} ({of})")).collect();
+            Failure::of_value(format!("the {name} is {value}; it must be one of {}", all.join(", ")))
+        })
+    }
+
+    /// A number that 32 bits hold.
+    pub fn finite(&self, at: usize) -> Result<f32, Failure> {
+        let (name, value) = (self.operator.schema[at].1, self.float(at));
+        let fits = value.is_finite().then_some(value);
+        fits.ok_or_else(|| Failure::of_value(format!("the {name} is {value}; it must be finite")))
     }
 
     pub fn float(&self, at: usize) -> f32 {

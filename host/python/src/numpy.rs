@@ -21,6 +21,8 @@ struct Arrays {
 
 impl Memory for Arrays {
     fn empty(&mut self, like: &Operand, dtype: Dtype, shape: &[usize]) -> Result<Operand, Failure> {
+        let none = (ptr::null_mut(), ptr::null_mut());
+        let dense = Operand::dense((like.name, Place::Cpu, dtype), none, shape)?;
         let made = Python::attach(|py| -> PyResult<(Py<PyAny>, usize)> {
             let shape = PyTuple::new(py, shape)?;
             let array = py.import("numpy")?.call_method1("empty", (shape, dtype.name()))?;
@@ -31,7 +33,7 @@ impl Memory for Arrays {
         self.made.push(array);
         // The index of the array is its handle.
         let handle = ptr::without_provenance_mut(self.made.len());
-        Operand::dense((like.name, Place::Cpu, dtype), (pointer(address), handle), shape)
+        Ok(Operand { pointer: pointer(address), handle, ..dense })
     }
 
     fn copy(&mut self, of: &Operand) -> Result<Operand, Failure> {

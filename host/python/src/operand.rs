@@ -138,6 +138,14 @@ impl Operand {
         for (axis, (extent, stride)) in extents.enumerate() {
             (shape[axis], strides[axis]) = (extent, stride);
         }
+        // An axis without elements does not make the others' product smaller.
+        let bytes = shape.iter().try_fold(dtype.bytes(), |bytes, &extent| bytes.checked_mul(extent.max(1)));
+        if bytes.is_none_or(|bytes| bytes > isize::MAX as usize) {
+            let (shape, dtype) = (&shape[..rank], dtype.name());
+            return Err(Failure::of_value(format!(
+                "the {name} has the shape {shape:?} of {dtype}; it needs fewer than 2^63 bytes, with axes of 0 counted as 1"
+            )));
+        }
         if shape.contains(&0) {
             // No element: any strides do.
             strides[rank - 1] = 1;

@@ -1,5 +1,7 @@
 """Where torch's transforms, devices and layouts could give wrong results without an error."""
 
+import math
+import re
 import subprocess
 import sys
 
@@ -204,3 +206,33 @@ assert not failures, failures
 
 def test_threads_can_make_the_first_call():
     subprocess.run([sys.executable, "-c", LATE], check=True)
+
+
+def test_results_that_no_memory_holds_are_refused():
+    for place in ("cpu", "meta"):
+        def empty(*shape):
+            return torch.empty(shape, device=place)
+
+        for call, words in (
+            (lambda: fw.matmul(empty(1 << 32, 0), empty(0, 1 << 32)), "matmul failed: the output has the shape"),
+            (lambda: fw.matmul(empty(1 << 31, 0), empty(0, 1 << 31)), "fewer than 2^63 bytes"),
+            (lambda: fw.matmul(empty(1 << 40, 1 << 20, 0), empty(1 << 40, 0, 1 << 20)), "fewer than 2^63 bytes"),
+            (lambda: fw.top_k(empty(1 << 60, 0), 128), "top-k failed: the output has the shape"),
+        ):
+            with pytest.raises(ValueError, match=re.escape(words)):
+                call()
+
+
+def test_operators_refuse_numbers_that_stand_for_nothing(device):
+    x = torch.randn(4, 4, device=device)
+    q = torch.randn(1, 4, 1, 16, device=device, dtype=torch.float16)
+    ops = torch.ops.ferrowarp
+    for call, words in (
+        (lambda: ops.attention(q, q, q, None, None, 99), "the causal is 99; it must be one of 0 (none), 1 (top left)"),
+        (lambda: ops.attention(q, q, q, None, None, 1, -5), "the window is -5; it must be at least 1, or -1 for none"),
+        (lambda: ops.reduce(x, 9), "the reduction is 9; it must be one of 0 (sum), 1 (mean), 2 (max), 3 (min)"),
+        (lambda: ops.matmul(x, x, None, None, 1.0, 7), "the activation is 7; it must be one of 0 (none), 1 (relu), 2 (gelu)"),
+        (lambda: ops.matmul(x, x, None, None, math.inf), "matmul failed: the scale is inf; it must be finite"),
+    ):
+        with pytest.raises(RuntimeError, match=re.escape(words)):
+            call()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import platform
 import sys
 from typing import Any, Callable
@@ -40,6 +41,7 @@ def _tests(of: Callable[[Any], Any]) -> dict[str, tuple[Any, Any]]:
 
 def main() -> int:
     """Prints everything and returns 1 if a test failed."""
+    argparse.ArgumentParser(prog="python -m ferrowarp", description=str(__doc__).partition(": ")[2]).parse_args()
     try:
         import torch
 
@@ -61,7 +63,13 @@ def main() -> int:
             places[f"torch tensors on {name}"] = (move, lambda x: x.cpu().numpy())
     failed = 0
     for place, (to, back) in places.items():
-        for name, (got, expected) in _tests(to).items():
+        try:
+            tests = _tests(to)
+        except RuntimeError as error:
+            failed = 1
+            print(f"{place}: {error}")
+            continue
+        for name, (got, expected) in tests.items():
             error = numpy.abs(back(got).astype("f8") - expected).max()
             if not error < 5e-3:
                 failed = 1

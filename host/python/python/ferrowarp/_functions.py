@@ -53,7 +53,7 @@ def softmax(input: Array, dim: int = -1, *, scale: float = 1.0, log: bool = Fals
     """Returns the softmax of ``scale * input`` along an axis, in the input's shape and type.
 
     Args:
-        input: float32, float16 or bfloat16 of any shape. The last axis is the fastest; another one is moved there.
+        input: float32, float16 or bfloat16, with up to 8 axes. The last axis is the fastest; another one is moved there.
         dim: The axis.
         scale: A factor from 2^-126 to 2^127: 1 / t for a temperature t.
         log: Returns the logarithm.
@@ -122,7 +122,8 @@ def top_k(
     """Returns the ``k`` largest probabilities of a softmax along the last axis as float32, and their columns as int32.
 
     The largest comes first, and of equal logits the one in the smaller column. ``k`` is from 1 to 128. If there are fewer columns,
-    the rest has probability 0 and column -1. There are no gradients. The options are those of :func:`softmax`.
+    the rest has probability 0 and column -1. A row with a NaN or +inf, or with only -inf, gives NaN and the columns 0, 1, 2 and so on.
+    There are no gradients. The options are those of :func:`softmax`.
     """
     _check_whole("top-k failed: k", k, 1, _MOST)
     _check_scale("top-k", scale)
@@ -144,7 +145,8 @@ def sample(
     """Draws a column of each row from ``softmax(logits / temperature)``, as int32.
 
     Args:
-        logits: float32, float16 or bfloat16, ``[.., columns]``. Without columns the result is -1.
+        logits: float32, float16 or bfloat16, ``[.., columns]``. Without columns the result is -1, as for a row with a NaN or +inf, or
+            with only -inf.
         temperature: At 0 the largest logit is taken.
         top_k: Draws from this many largest logits, 1 to 128.
         top_p: Draws from the fewest tokens that together have this probability.
@@ -183,7 +185,8 @@ def rms_norm(
     Args:
         input: float32, float16 or bfloat16, ``[.., columns]``.
         weight: ``[columns]``, of the input's type.
-        residual: Of the input's shape and type. The result is then a pair, with the sum of both as the second element.
+        residual: Of the input's shape and type. The sum of both, rounded to this type, is normalized. The result is then a pair
+            with this sum as the second element.
         epsilon: At least 0.
 
     Raises:
@@ -229,7 +232,7 @@ def attention(
         window: A query sees only this many of those keys, the last ones. It needs a causal mask.
         scale: 1 / sqrt(head size) if it is not given.
         pages: int32, ``[batch, n]``: the pages of a paged cache. Key and value are then ``[pages, page size, ..]``,
-            and the page size is a multiple of 16.
+            and the page size is a multiple of 16. A page number out of range counts as the last page.
         lengths: int32, ``[batch]``: the number of keys of each batch entry. A number that is negative or too large counts as all keys.
 
     A GPU needs compute capability 8.0. There are gradients without pages and lengths.
@@ -271,7 +274,7 @@ def matmul(
         bias: ``[n]``.
         residual: Of the result's shape and type.
         activation: ``"gelu"`` is the form with tanh.
-        scale: A factor of the product.
+        scale: A finite factor of the product.
         tf32: Multiplies float32 with 11 bits.
         out_float32: Returns float32 for 16-bit operands.
 
@@ -329,5 +332,6 @@ def cumsum(input: Array, dim: int = -1) -> Array:
 
 
 def transpose(input: Array) -> Array:
-    """Returns the transpose of a matrix in new memory. Elements may have any type of 2 or 4 bytes."""
+    """Returns the transpose of a matrix in new memory. Elements may have any type of 2 or 4 bytes: of NumPy's, float16,
+    float32 and the integers of 16 and 32 bits."""
     return run_one("transpose", input)

@@ -7,20 +7,24 @@ use crate::failure::Failure;
 use crate::operand::{Dtype, Operand};
 
 /// The mask and the scale, which are these arguments.
-fn attention_options<'a>(call: &Call<'_>, first: usize) -> Attention<'a> {
+fn attention_options<'a>(call: &Call<'_>, first: usize) -> Result<Attention<'a>, Failure> {
+    let masks =
+        [("none", None), ("top left", Some(Causal::TopLeft)), ("bottom right", Some(Causal::BottomRight))];
     let mut attention = Attention::new();
-    attention = match call.int(first) {
-        0 => attention,
-        1 => attention.causal(Causal::TopLeft),
-        _ => attention.causal(Causal::BottomRight),
-    };
-    // A negative number stands for no window.
-    if let Ok(window) = usize::try_from(call.int(first + 1)) {
-        attention = attention.sliding_window(window);
+    if let Some(causal) = call.choice(first, &masks)? {
+        attention = attention.causal(causal);
+    }
+    match call.int(first + 1) {
+        -1 => {}
+        window @ 1.. => attention = attention.sliding_window(window as usize),
+        window => {
+            let text = format!("the window is {window}; it must be at least 1, or -1 for none");
+            return Err(Failure::of_value(text));
+        }
     }
     // 0 stands for 1 / sqrt(head size).
     let scale = call.float(first + 2);
-    if scale == 0.0 { attention } else { attention.scale(scale) }
+    Ok(if scale == 0.0 { attention } else { attention.scale(scale) })
 }
 
 pub fn attention(call: &mut Call<'_>) -> Result<(), Failure> {
@@ -34,7 +38,7 @@ pub fn attention(call: &mut Call<'_>) -> Result<(), Failure> {
         )));
     };
     halves!(query, T => {
-        let mut attention = attention_options(call, 5);
+        let mut attention = attention_options(call, 5)?;
         let out = call.result(&query, query.dtype, query.shape())?;
         let log_sum_exp = call.result_if(true, &query, Dtype::F32, &[batch, count, queries])?;
         if let Some(pages) = call.read_if::<u32>(&pages)? {
@@ -57,7 +61,7 @@ pub fn attention_backward(call: &mut Call<'_>) -> Result<(), Failure> {
     let [gradient, query, key, value, output] = [heads(0)?, heads(1)?, heads(2)?, heads(3)?, heads(4)?];
     let log_sum_exp = call.fitting(5, Operand::is_dense)?;
     halves!(query, T => {
-        let attention = attention_options(call, 6);
+        let attention = attention_options(call, 6)?;
         let mut result = |of: &Operand| {
             let result = call.result(of, of.dtype, of.shape())?;
             call.write::<T>(&result)

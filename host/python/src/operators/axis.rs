@@ -9,12 +9,13 @@ use crate::operand::{Dtype, Operand};
 
 pub fn reduce(call: &mut Call<'_>) -> Result<(), Failure> {
     let input = call.rows(0)?;
-    let reduction = match call.int(1) {
-        0 => Reduction::Sum,
-        1 => Reduction::Mean,
-        2 => Reduction::Max,
-        _ => Reduction::Min,
-    };
+    let reductions = [
+        ("sum", Reduction::Sum),
+        ("mean", Reduction::Mean),
+        ("max", Reduction::Max),
+        ("min", Reduction::Min),
+    ];
+    let reduction = call.choice(1, &reductions)?;
     let (matrix, is_of_columns) = (input.as_matrix(), call.bool(2));
     let shape = if is_of_columns { &matrix.shape()[1..] } else { input.row_shape() };
     let reduce = if is_of_columns { Reduce::columns(reduction) } else { Reduce::rows(reduction) };

@@ -43,13 +43,10 @@ fn multiply<T: ElementAs<O>, O: Element + operand::Element>(
     bias: Option<TensorView<'_, T>>,
     residual: &Option<Operand>,
 ) -> Result<(), Failure> {
-    let activation = match call.int(5) {
-        0 => Activation::None,
-        1 => Activation::Relu,
-        _ => Activation::Gelu,
-    };
+    let activations = [("none", Activation::None), ("relu", Activation::Relu), ("gelu", Activation::Gelu)];
+    let activation = call.choice(5, &activations)?;
     let precision = if call.bool(6) { Precision::Tf32 } else { Precision::F32 };
-    let mut matmul = Matmul::<T, O>::new().scale(call.float(4)).activation(activation).precision(precision);
+    let mut matmul = Matmul::<T, O>::new().scale(call.finite(4)?).activation(activation).precision(precision);
     if let Some(bias) = bias {
         matmul = matmul.bias(bias);
     }
