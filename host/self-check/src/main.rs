@@ -33,20 +33,20 @@ use ferrowarp_report::{OutputError, output_file, pool, print_line};
 #[command(version)]
 struct Arguments {
     /// The device to check.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, global = true)]
     device: DeviceChoice,
     /// On the CPU, run the kernels that a GPU of this architecture gets, such as compute_86 [default: the newest in
     /// FERROWARP_ARCH]. On a GPU, set FERROWARP_ARCH instead.
-    #[arg(long, value_name = "ARCH")]
+    #[arg(long, value_name = "ARCH", global = true)]
     arch: Option<PtxTarget>,
     /// Stop with an error if the GPU work of one check takes longer than this many seconds [default: no limit].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit, global = true)]
     time_limit: Option<Duration>,
     /// Skip the check that a panicking kernel is reported. It leaves a faulted GPU context (for compute-sanitizer).
     #[arg(long)]
     no_fault_checks: bool,
     /// Do not fill the GPU's local and shared memory with 0xab before each launch (for compute-sanitizer).
-    #[arg(long)]
+    #[arg(long, global = true)]
     no_soil: bool,
     /// Limit a softmax operation to ROWS rows per launch [default: all rows of a check, about 20]. For compute-sanitizer's
     /// synccheck, which reports warps of later clusters of 16 blocks as diverged.
@@ -55,8 +55,8 @@ struct Arguments {
     /// Check only every Nth shape of the network's and the ladder's kernels (for compute-sanitizer, which is slow).
     #[arg(long, value_name = "N", default_value = "1")]
     every: NonZeroUsize,
-    /// Check only kernels and operations whose name contains NAME.
-    #[arg(long, value_name = "NAME")]
+    /// Check only kernels, operations and faults whose name contains NAME.
+    #[arg(long, value_name = "NAME", global = true)]
     only: Option<String>,
     /// Also run each kernel NUMBER times, and compare the results bit for bit.
     #[arg(long, value_name = "NUMBER", default_value = "2", value_parser = clap::value_parser!(u32).range(2..))]
@@ -181,7 +181,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     if let Some(Command::Faults(faults)) = &arguments.command {
-        return faults.run(arguments.device);
+        return faults.run(arguments.device, arguments.only.as_deref());
     }
     let (mut device, mut line) = open(arguments.device).map_err(|error| match error {
         // The CPU refuses it too.
@@ -216,7 +216,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         print_line(properties)?;
     }
     if let Some(Command::Random(random)) = &arguments.command {
-        return random.run(&device);
+        return random.run(&device, arguments.only.as_deref());
     }
     let mut cases = cases(arguments, &device);
     if arguments.launch_only {

@@ -39,9 +39,6 @@ pub struct Random {
     /// The index of the first problem, to repeat one.
     #[arg(long, value_name = "INDEX", default_value = "0")]
     first: u64,
-    /// Draw only operations whose name contains NAME.
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
     /// Write the errors by operation, type and layout to this file.
     #[arg(long, value_name = "FILE.json")]
     json: Option<PathBuf>,
@@ -49,9 +46,8 @@ pub struct Random {
 
 impl Random {
     /// Checks the problems; returns whether all were right.
-    pub fn run(&self, device: &Device) -> Result<bool> {
+    pub fn run(&self, device: &Device, only: Option<&str>) -> Result<bool> {
         self.json.as_deref().map_or(Ok(()), check_destination)?;
-        let only = self.only.as_deref();
         ensure!(
             only.is_none_or(Drawn::is_operation),
             "no operation's name contains `{}`",

@@ -38,9 +38,6 @@ pub struct Faults {
     /// Folder of the fault kernels' PTX [default: fault-ptx next to the program or in Cargo's target directory]
     #[arg(long, value_name = "DIR")]
     ptx: Option<PathBuf>,
-    /// Only provoke faults whose name contains NAME.
-    #[arg(long, value_name = "NAME")]
-    only: Option<String>,
     /// Write the results as JSON.
     #[arg(long, value_name = "FILE.json")]
     json: Option<PathBuf>,
@@ -70,7 +67,7 @@ struct Ended {
 
 impl Faults {
     /// Checks whether every fault that can be provoked has its expected result.
-    pub fn run(&self, choice: DeviceChoice) -> Result<bool> {
+    pub fn run(&self, choice: DeviceChoice, only: Option<&str>) -> Result<bool> {
         if let Some([name, checkpoint]) = self.provoke.as_deref() {
             let fault = FAULTS.iter().find(|fault| fault.name == *name);
             let fault = fault.with_context(|| format!("no fault is called {name}"))?;
@@ -82,7 +79,7 @@ impl Faults {
         print_line(&line)?;
         let is_gpu = device.is_cuda();
         drop(device);
-        let only = self.only.as_deref().unwrap_or_default();
+        let only = only.unwrap_or_default();
         let folder = tempfile::tempdir().context("making a folder for the checkpoints")?;
         let mut outcomes = Vec::new();
         for fault in FAULTS.iter().filter(|fault| fault.name.contains(only)) {
