@@ -262,7 +262,8 @@ impl<T: Element> Norm<'_, T> {
                 let config = kernel.config([rows, cols], has_columns, multiprocessors);
                 let args = NormBackwardLaunch { d_weight, d_bias, ..args };
                 // SAFETY: as below; the gradients of weight and bias have one part.
-                return Ok(unsafe { kernel.launch(queue, config, args)? });
+                unsafe { kernel.launch(queue, config, args)? };
+                return Ok(());
             }
             Backward::Rows(kernel) => {
                 let is_dense = stored[0] && stored[1];
