@@ -152,12 +152,7 @@ mod tests {
                 [(TransposeShape { vector: 8, block: 256 }, 2), (TransposeShape { vector: 4, block: 256 }, 4)]
             {
                 let is_aligned = strides.iter().all(|stride| stride.is_multiple_of(kernel.vector));
-                let tiles = W::transpose(blocks, is_aligned).tiles(
-                    [rows, cols],
-                    strides.map(u64::from),
-                    is_aligned,
-                    132,
-                );
+                let tiles = kernel.tiles([rows, cols], strides.map(u64::from), is_aligned, 132);
                 let side = 16 * kernel.vector;
                 let context = format!("{rows} x {cols}, strides {strides:?}, {bytes} bytes: {tiles:?}");
                 // A square, and a vector more for each of its rows.
