@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::ensure;
 
 use crate::pages::rows::TURNS;
-use crate::report::{Results, Run, Shown, Subject, Timed, Turns, number_of, table, time, times, update_page};
+use crate::report::{Results, Run, Subject, Timed, Turns, number_of, table, time, times, update_page};
 use crate::workspace;
 
 /// Attention, and its gradients.
@@ -39,18 +39,6 @@ pub const ATTENTION: Subject = Subject {
         2.0 * products * heads * entry.number("queries") * keys / 1e3
     },
     sources: &["gpu-kernels/attention/src", "host/src/attention"],
-    readme: &[
-        Shown {
-            name: "causal attention, head size 128, `bf16`",
-            table: "head size 128, causal, bf16",
-            example: ("16 heads, 4 x 4096 keys", EXAMPLE),
-        },
-        Shown {
-            name: "its gradients",
-            table: "head size 128, causal, backward, bf16",
-            example: ("16 heads, 4 x 4096 keys", EXAMPLE),
-        },
-    ],
     ..TURNS
 };
 
@@ -66,11 +54,8 @@ pub const ATTENTION_80: Subject = Subject {
             (`benches/peers/attention.py --random`). The contenders of a problem take turns.",
     peers: &[("flash", "FlashAttention 2"), ("cudnn", "cuDNN")],
     groups: &[("few queries, up to 16", |entry| entry.number("queries") <= 16.0)],
-    readme: &[],
     ..ATTENTION
 };
-
-const EXAMPLE: &[(&str, &str)] = &[("batch", "4"), ("length", "4096"), ("heads", "16")];
 
 /// The files to merge.
 #[derive(clap::Args)]

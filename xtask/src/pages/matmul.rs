@@ -4,8 +4,8 @@ use crate::chart::{Chart, Guide};
 use crate::pages::charts::{bars, lines};
 use crate::pages::rows::TURNS;
 use crate::report::{
-    Contest, Results, Shown, Subject, Timed, clock_and_power, ladder, number_of, or_empty, peaks, percent,
-    table, time, times,
+    Contest, Results, Subject, Timed, clock_and_power, ladder, number_of, or_empty, peaks, percent, table,
+    time, times,
 };
 
 /// The page about the ladder.
@@ -81,11 +81,6 @@ pub const MATMUL: Subject = Subject {
         }
         Ok(sections)
     },
-    readme: &[Shown {
-        name: "matrix multiplication, `bf16`",
-        table: "bf16",
-        example: ("8192 x 8192 x 8192", &SQUARE),
-    }],
     ..TURNS
 };
 

@@ -7,7 +7,6 @@ mod candle;
 mod charts;
 mod collective;
 mod cpu;
-mod figures;
 mod matmul;
 mod matmul80;
 mod operations;
@@ -39,8 +38,6 @@ pub enum Report {
     Collective(Files),
     /// Train on this machine's CPU, and the same in JAX, and write docs/cpu.md
     Cpu(cpu::Measured),
-    /// Write the table of figures in the README again, from the results in docs/results
-    Figures,
     /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
     Gallery(gallery_report::Merged),
     /// Matrix multiplication and its peers, in turns: benches/peers/matmul.py
@@ -74,7 +71,6 @@ impl Report {
             Report::Candle(turns) => candle::CANDLE.run(turns.runs(candle::CANDLE.is_ours)?)?,
             Report::Collective(files) => collective::run(files)?,
             Report::Cpu(measured) => measured.run()?,
-            Report::Figures => {}
             Report::Gallery(merged) => return gallery_report::run(merged),
             Report::Matmul(turns) => matmul::MATMUL.run(turns.runs(matmul::is_own)?)?,
             Report::Matmul80(turns) => {
@@ -87,7 +83,7 @@ impl Report {
             Report::Texts => return texts::write(),
             Report::Timelines(merged) => merged.run()?,
         }
-        figures::update_readme()
+        Ok(())
     }
 }
 

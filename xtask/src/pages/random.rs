@@ -212,10 +212,14 @@ fn section(results: &Results) -> anyhow::Result<String> {
         let [mean, low, _] = all.ratios().map(times);
         vec![(*name).to_owned(), all.contests.len().to_string(), mean, low]
     });
-    let header = ["family", "problems", "geometric mean", "5th percentile"];
+    let header = ["operations", "problems", "geometric mean", "5th percentile"];
     let rows: Vec<_> = rows.collect();
     ensure!(families.is_empty(), "no row of the README has the families {:?}", families.keys());
-    Ok(table(&header, 1, &rows))
+    Ok(format!(
+        "{}\nMeasured on: {}. Written by `cargo xtask report random`.\n",
+        table(&header, 1, &rows),
+        results.provenance()
+    ))
 }
 
 #[cfg(test)]

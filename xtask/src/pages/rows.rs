@@ -1,6 +1,6 @@
 //! RMSNorm and LayerNorm; sums, cumulative sums, transposes and copies.
 
-use crate::report::{Shown, Subject};
+use crate::report::Subject;
 
 /// The fields that subjects have in common.
 pub const TURNS: Subject = Subject {
@@ -23,7 +23,6 @@ pub const TURNS: Subject = Subject {
     page: None,
     more: |_| String::new(),
     sections: |_| Ok(Vec::new()),
-    readme: &[],
 };
 
 /// RMSNorm and LayerNorm.
@@ -39,11 +38,6 @@ pub const NORM: Subject = Subject {
     work: norm_bytes,
     bytes: norm_bytes,
     sources: &["gpu-kernels/norm/src", "host/src/norm"],
-    readme: &[Shown {
-        name: "RMSNorm, `bf16`",
-        table: "rms, bf16",
-        example: ("32768 x 4096", &[("rows", "32768"), ("cols", "4096")]),
-    }],
     ..TURNS
 };
 
@@ -65,11 +59,6 @@ pub const AXIS: Subject = Subject {
     work: axis_bytes,
     bytes: axis_bytes,
     sources: &["gpu-kernels/axis/src", "host/src/axis"],
-    readme: &[Shown {
-        name: "sums of rows, `bf16`",
-        table: "sum-rows, bf16",
-        example: ("16384 x 8192", &[("rows", "16384"), ("cols", "8192")]),
-    }],
     ..TURNS
 };
 

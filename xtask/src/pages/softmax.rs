@@ -11,8 +11,8 @@ use crate::pages::rows::TURNS;
 use crate::pages::{profiles, targets};
 use crate::report::peaks::{self, Check};
 use crate::report::{
-    Contest, Files, IN_CACHE, Results, Section, Shown, Subject, Timed, ladder, merged, number_of, or_empty,
-    percent, stale, stem, table, time, times,
+    Contest, Files, IN_CACHE, Results, Section, Subject, Timed, ladder, merged, number_of, or_empty, percent,
+    stale, stem, table, time, times,
 };
 
 /// The page in `docs` with the short tables, and the one about the ladder.
@@ -50,14 +50,8 @@ pub const SOFTMAX: Subject = Subject {
         format!("{}{}{}", targets::section(&SOFTMAX, results), profiles::section(results), all_rungs(results))
     },
     sections,
-    readme: &[
-        Shown { name: "softmax, `f32`", table: "softmax, f32", example: ("4096 x 12672", WIDE) },
-        Shown { name: "cross entropy, `f32`", table: "cross_entropy, f32", example: ("4096 x 12672", WIDE) },
-    ],
     ..TURNS
 };
-
-const WIDE: &[(&str, &str)] = &[("rows", "4096"), ("cols", "12672")];
 
 fn bytes(entry: &Timed) -> f64 {
     let matrices = operation(&entry.text("op")).map_or(2.0, |operation| operation.matrices);

@@ -12,4 +12,4 @@ pub use files::{Files, Turns};
 pub use ladder::{Section, ladder};
 pub use markdown::{number_of, or_empty, percent, row, table, time, times, update_page, with_section};
 pub use results::{Entry, Profile, Results, Run, Timed, merged, short_commit, stem};
-pub use subject::{Contest, IN_CACHE, Shown, Subject, clock_and_power, geometric_mean};
+pub use subject::{Contest, IN_CACHE, Subject, clock_and_power, geometric_mean};

@@ -13,16 +13,6 @@ use crate::workspace;
 /// Shapes with their own row in the summary, after all shapes of their table.
 pub type Group = (&'static str, fn(&Timed) -> bool);
 
-/// A row of the README's table.
-pub struct Shown {
-    /// The first cell.
-    pub name: &'static str,
-    /// Title of the table on the subject's page whose mean it shows.
-    pub table: &'static str,
-    /// The problem whose time it shows: its name, and fields and values.
-    pub example: (&'static str, &'static [(&'static str, &'static str)]),
-}
-
 /// A chart: the end of its file's name, its description, and what draws it.
 pub type Drawing = (&'static str, &'static str, fn(&Results) -> anyhow::Result<String>);
 
@@ -62,8 +52,6 @@ pub struct Subject {
     pub more: fn(&Results) -> String,
     /// Sections of other pages, from the results of all GPUs, the main one first.
     pub sections: fn(&[Results]) -> anyhow::Result<Vec<Section>>,
-    /// Its rows in the README.
-    pub readme: &'static [Shown],
 }
 
 /// Our entries at a problem, and the others'.
