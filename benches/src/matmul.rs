@@ -122,8 +122,8 @@ impl contest::Bench for Bench {
         RUNGS.iter().map(|rung| rung.name).collect()
     }
 
-    /// The name is `matmul`, a rung, a peer, or kernels to use instead of the chosen ones: a displayed [`KernelChoice`]
-    /// without spaces.
+    /// The name is `matmul`, a rung, a peer, or kernels to use instead of the chosen ones: a displayed
+    /// [`ferrowarp::matmul::KernelChoice`] without spaces.
     fn prepare(device: &Device, contender: &Contender<Shape>) -> anyhow::Result<Prepared> {
         let (name, shape) = (contender.name.as_str(), contender.shape);
         if name == PEER {
