@@ -9,7 +9,7 @@
 //! for half of the columns of dQ, or for half of the queries if dQ has 64 columns.
 //!
 //! dQ of a tile of queries is a sum over the tiles of keys. Their blocks add to it in global memory in a fixed order, the one
-//! of [`super::walk`]. So two runs give the same bits. Consumers leave their shares in a buffer. For each of two buffers a
+//! of the module `walk`. So two runs give the same bits. Consumers leave their shares in a buffer. For each of two buffers a
 //! thread waits for the turn, adds by a bulk copy, and announces the next turn.
 //@ ptx(attention_bf16_128_warpgroup_gradients, attention_f16_64_warpgroup_gradients, compute_90a): setmaxnreg == 2, cp.reduce.async.bulk == 2
 //@ allow-local(attention_bf16_128_warpgroup_gradients, attention_f16_128_warpgroup_gradients): the consumers have a few registers too few; with fewer operands in them, they would read shared memory more often
