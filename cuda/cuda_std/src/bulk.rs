@@ -204,8 +204,8 @@ pub unsafe fn shared_to_global<T: Copy>(global: *mut T, shared: *const T, count:
     }
 }
 
-/// Starts to add `count` numbers in the block's shared memory to those in global memory, one by one, each at once: a copy in all
-/// other respects (PTX ISA, `cp.reduce.async.bulk`).
+/// Starts to add `count` numbers in the block's shared memory to those in global memory, one by one, each at once: a copy in
+/// all other respects (PTX ISA, `cp.reduce.async.bulk`).
 ///
 /// # Safety
 /// Same as for [`shared_to_global`]. Meanwhile, other threads access the sums only by such additions.

@@ -5,8 +5,8 @@
 //! creates it from a [`TensorMapSpec`] and passes it to the kernel by value. A copy takes the coordinates of the tile's
 //! first element, the innermost first.
 //!
-//! The innermost coordinate is a multiple of 16 bytes. Coordinates may be outside the tensor. In shared memory such elements become zero, and their bytes count at the
-//! barrier like all others. In global memory they are not written.
+//! The innermost coordinate is a multiple of 16 bytes. Coordinates may be outside the tensor. In shared memory such elements
+//! become zero, and their bytes count at the barrier like all others. In global memory they are not written.
 //!
 //! A copy to shared memory counts the bytes of the whole tile at a [`Barrier`], whose phase expects them. A copy to
 //! global memory belongs to the groups of [`bulk::commit`](crate::bulk::commit), and its thread waits with

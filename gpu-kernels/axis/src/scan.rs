@@ -5,7 +5,8 @@
 //! and then those of the groups. So a result depends neither on timing nor on which block has which tile.
 //!
 //! [`axis_scan()`] takes rows of one tile, or so many longer rows that each block has one. In [`axis_scan_grid()`] blocks share
-//! long rows, and read each element once: a block publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own
+//! long rows, and read each element once: a block publishes the sum of its tile, and waits for the sums of the tiles before it.
+//! It goes back only to the group of its own
 //! last tile, because it knows the sum of all groups before. All blocks are on the device at once. A block publishes
 //! the sum of its next tile before it waits for the sums that the current tile needs. The current tile stays in shared
 //! memory meanwhile, and the loads of the tile after the next are in flight.
@@ -32,8 +33,8 @@ const WRITTEN: u32 = 1 << 16;
 
 /// Computes the cumulative sums of rows, tile by tile.
 ///
-/// `threads` threads share a row, whole warps or a power of two. They hold it or, if they are a block, a tile of it. Launched with
-/// blocks of 512 threads along x, enough for the rows.
+/// `threads` threads share a row, whole warps or a power of two. They hold it or, if they are a block, a tile of it. Launched
+/// with blocks of 512 threads along x, enough for the rows.
 ///
 /// # Safety
 /// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
@@ -73,8 +74,8 @@ where
     // The sums of the groups of tiles before this one, and of the tiles before it in its group.
     let (mut of_groups, mut of_tiles) = (0.0, 0.0);
     for tile in 0..args.tiles {
-        // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`, whose memory the next tile does
-        // not use.
+        // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`, whose memory the next tile
+        // does not use.
         unsafe {
             let x = share(tile).unpack(inp, packed);
             // With elements of 4 bytes this would take more registers than a thread has.

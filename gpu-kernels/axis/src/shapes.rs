@@ -89,8 +89,8 @@ impl TransposeShape {
     /// Blocks per multiprocessor that share a small matrix.
     const BLOCKS: u64 = 4;
 
-    /// Returns the tiles for a matrix whose rows, in the input and the output, are `strides` elements apart. They are squares, or have all
-    /// of the shorter axis if that is shorter.
+    /// Returns the tiles for a matrix whose rows, in the input and the output, are `strides` elements apart. They are squares,
+    /// or have all of the shorter axis if that is shorter.
     pub fn tiles(
         &self,
         [rows, cols]: [u32; 2],

@@ -30,8 +30,8 @@ pub(super) fn lane() -> usize {
 
 /// The thread's vectors of a tile of a row, of `N` elements each: the first one, and others at equal distances.
 ///
-/// A row of the output starts at any element of a vector. Columns count from the start of that vector, so that whole vectors are
-/// written.
+/// A row of the output starts at any element of a vector. Columns count from the start of that vector, so that whole vectors
+/// are written.
 #[derive(Clone, Copy)]
 pub(super) struct Share {
     /// The column of the first element.
@@ -58,8 +58,8 @@ impl Share {
         Self { first, step, cols: [skip, skip + cols], is_alike: args.is_alike(), around }
     }
 
-    /// Returns whether `before` elements before vector `i` and `len` from it on lie in the row, or next to it without gaps. Elements of 4
-    /// bytes are loaded as fast one by one.
+    /// Returns whether `before` elements before vector `i` and `len` from it on lie in the row, or next to it without gaps.
+    /// Elements of 4 bytes are loaded as fast one by one.
     #[inline(always)]
     fn reaches<const N: usize>(&self, i: usize, before: usize, len: usize) -> bool {
         let ([start, end], [first, last]) = (self.cols, if N > 4 { self.around } else { [0; 2] });

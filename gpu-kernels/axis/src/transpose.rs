@@ -1,15 +1,16 @@
 //! The transpose of a strided matrix of elements of 2 or 4 bytes.
 //!
-//! A block of 256 threads has a tile. Whole tiles of `16 N` x `16 N` elements, where 16 bytes are `N` elements, go through registers:
+//! A block of 256 threads has a tile. Whole tiles of `16 N` x `16 N` elements, where 16 bytes are `N` elements, go through
+//! registers:
 //! each thread loads `N` vectors that lie below each other, transposes them, and stores vectors of the transpose to shared
 //! memory. From there neighbouring threads read neighbouring vectors of a row. Vector `v` of row `c` lies at position
-//! `v ^ (c / N % 8)`, so neither the writes nor the reads have bank conflicts. If rows start at any element of a vector, a vector
-//! comes from the two that have its elements, and so does each vector that is written.
+//! `v ^ (c / N % 8)`, so neither the writes nor the reads have bank conflicts. If rows start at any element of a vector, a
+//! vector comes from the two that have its elements, and so does each vector that is written.
 //!
 //! Every other tile is copied to shared memory as it lies in the input, vector by vector. A thread then gathers the elements of
 //! each vector of the output. Rows that follow each other without gaps are one run of memory, so a matrix of few rows or few
-//! columns moves by whole vectors too. Only the vectors at the ends of a run go element by element. Elements of small matrices are
-//! gathered from global memory.
+//! columns moves by whole vectors too. Only the vectors at the ends of a run go element by element. Elements of small matrices
+//! are gathered from global memory.
 //@ ptx(axis_transpose_b32): ld.global.nc.v4 == 8, st.global.v4 == 5, st.shared.v4 == 8, ld.shared.v4 == 4, .local == 0
 //@ ptx(axis_transpose_b16): ld.global.nc.v4 == 12, st.global.v4 == 9, st.shared.v4 == 12, ld.shared.v4 == 8, .local == 0
 //@ ptx(axis_transpose_b32_any): ld.global.nc.v4 == 12, st.shared.v4 == 8, ld.shared.v4 >= 2, .local == 0
@@ -81,8 +82,8 @@ impl Word<8> for u16 {
 ///
 /// # Safety
 /// The launch is as described. The pointers are valid for their shapes and strides, and multiples of an element's size; with
-/// `IS_ALIGNED`, every row of both matrices starts at a multiple of 16 bytes, and [`DIRECT`] has no meaning; no other code uses `out`, and no code
-/// writes `inp`.
+/// `IS_ALIGNED`, every row of both matrices starts at a multiple of 16 bytes, and [`DIRECT`] has no meaning; no other code uses
+/// `out`, and no code writes `inp`.
 #[kernel(
     max_threads = 256,
     args,
@@ -119,8 +120,8 @@ unsafe fn square<T: Word<N>, const N: usize, const IS_ALIGNED: bool>(args: &Tran
     let (below, beside) = (tid / VECTORS, tid % VECTORS);
     let shared = dynamic_shared_mem_aligned::<u32x4>();
     let at = |row: usize, vector: usize| shared.wrapping_add(row * VECTORS + (vector ^ (row / N % 8)));
-    // SAFETY: the shared memory holds a tile, and its vectors, and those around them, lie in the matrices. A thread writes its own
-    // vectors, and reads the others' after the barrier, which all threads of the block reach.
+    // SAFETY: the shared memory holds a tile, and its vectors, and those around them, lie in the matrices. A thread writes its
+    // own vectors, and reads the others' after the barrier, which all threads of the block reach.
     unsafe {
         let square = args.inp.add((first_row + N * below) * inp_stride + first_col + N * beside);
         let square = if IS_ALIGNED {
@@ -308,8 +309,8 @@ struct Tile {
 }
 
 impl Tile {
-    /// Returns whether the matrix, or its row if there are gaps between rows, has a vector of `n` elements before and after each part
-    /// of a row.
+    /// Returns whether the matrix, or its row if there are gaps between rows, has a vector of `n` elements before and after
+    /// each part of a row.
     #[inline(always)]
     fn is_inside<T>(&self, args: &TransposeArgs<T>, n: usize) -> bool {
         let (stride, n) = (args.inp_stride as usize, n as u32);

@@ -61,8 +61,8 @@ impl Unaligned {
     }
 }
 
-/// Returns a vector with elements `first` to `end` of the `N` elements from `ptr` on, and zeros in place of the others. `COUNT` loads, four
-/// or `N`, are in flight at the same time: it loads the first or the last element again where there is none.
+/// Returns a vector with elements `first` to `end` of the `N` elements from `ptr` on, and zeros in place of the others. `COUNT`
+/// loads, four or `N`, are in flight at the same time: it loads the first or the last element again where there is none.
 ///
 /// # Safety
 /// These elements exist, and no code writes them.

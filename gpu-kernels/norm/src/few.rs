@@ -1,7 +1,7 @@
 //! The gradients of a small matrix, in one launch.
 //!
-//! Some blocks compute the gradient of the input, and the others those of weight and bias. Both read the matrices: the second time
-//! they are in L2. This takes less time than [`super::backward`], whose parts another launch adds up.
+//! Some blocks compute the gradient of the input, and the others those of weight and bias. Both read the matrices: the second
+//! time they are in L2. This takes less time than [`super::backward`], whose parts another launch adds up.
 //@ ptx(norm_backward_f32_few, norm_backward_f16_few, norm_backward_bf16_few): .local == 0
 //@ ptx(norm_backward_f32_few_any, norm_backward_f16_few_any, norm_backward_bf16_few_any): .local == 0
 //@ allow-local(norm_backward_f32_few_any, compute_75): loads of four rows in flight need a few registers more than there are
@@ -24,9 +24,12 @@ const IN_FLIGHT: usize = 4;
 
 /// Computes the gradients of a norm.
 ///
-/// `BLOCK` threads have some rows, as many as follow from the number of blocks: a thread `VECTORS` vectors of `N` elements at a time of a
-/// row. Or they have eight vectors of columns of every row. Launched with blocks of `BLOCK` threads: first those with columns, enough
-/// for all columns if the gradients of weight or bias are wanted, and then those with rows. With `WHOLE`, every load and store is a whole vector.
+/// `BLOCK` threads have some rows, as many as follow from the number of blocks: a thread `VECTORS` vectors of `N` elements at a
+/// time of a
+/// row. Or they have eight vectors of columns of every row. Launched with blocks of `BLOCK` threads: first those with columns,
+/// enough
+/// for all columns if the gradients of weight or bias are wanted, and then those with rows. With `WHOLE`, every load and store
+/// is a whole vector.
 ///
 /// # Safety
 /// The launch is as described; `cols` is at least 1. With `WHOLE` the flag `ALIGNED` is set. The pointers are valid for their
@@ -94,8 +97,8 @@ unsafe fn rows<T: Element<N>, const N: usize, const VECTORS: usize, const BLOCK:
         let part = Columns::new::<N>(thread, threads, len, WHOLE);
         Columns { first: part.first + i * width, ..part }
     };
-    // SAFETY: the kernel's contract. All threads of the block reach the shuffles and the barrier; a warp writes its own sums, and
-    // reads the others' after the barrier.
+    // SAFETY: the kernel's contract. All threads of the block reach the shuffles and the barrier; a warp writes its own sums,
+    // and reads the others' after the barrier.
     unsafe {
         let fetch = |i: usize| -> [Held<VECTORS>; 3] {
             let x = part(i).load_all(args.inp.add(row * args.inp_stride as usize));
@@ -177,8 +180,8 @@ unsafe fn columns<T: Element<N>, const N: usize, const BLOCK: usize, const WHOLE
     let own: Columns = Columns::new::<N>(tid % LANES, LANES, args.cols as usize - first, WHOLE);
     let (group, groups) = (tid / LANES, BLOCK / LANES);
     let mut sums = [[0.0; N]; 2];
-    // SAFETY: the kernel's contract. All threads reach the shuffles and the barrier; a warp writes its own sums, and others read them
-    // after the barrier.
+    // SAFETY: the kernel's contract. All threads reach the shuffles and the barrier; a warp writes its own sums, and others
+    // read them after the barrier.
     unsafe {
         for first_row in (group..rows).step_by(IN_FLIGHT * groups) {
             let fetched: [_; IN_FLIGHT] = core::array::from_fn(|i| {

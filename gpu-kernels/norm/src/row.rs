@@ -10,8 +10,8 @@ use common_kernels::unaligned::Unaligned;
 /// The elements that a thread holds. The vectors stay as in memory: half the registers of `f32` for 16-bit elements.
 pub(super) type Held<const VECTORS: usize> = [u32x4; VECTORS];
 
-/// The columns of a thread's vectors of `N` elements each. Neighbouring threads have neighbouring vectors or, in unaligned rows of
-/// 4-byte elements, neighbouring elements. From an unaligned row a vector comes from the two that have its elements, and the
+/// The columns of a thread's vectors of `N` elements each. Neighbouring threads have neighbouring vectors or, in unaligned rows
+/// of 4-byte elements, neighbouring elements. From an unaligned row a vector comes from the two that have its elements, and the
 /// threads of a warp pass each other elements to write whole vectors.
 ///
 /// With `SHIFTED` the row starts at any element of its first vector, and columns count from the start of that vector. The row
@@ -49,8 +49,8 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
         Self { first, step, stride: 1, skip: 0, len, is_aligned, has_vectors: true }
     }
 
-    /// Like [`Self::new`], with neighbouring elements in the threads of any unaligned row. Narrow rows have fewer ends of vectors
-    /// that way.
+    /// Like [`Self::new`], with neighbouring elements in the threads of any unaligned row. Narrow rows have fewer ends of
+    /// vectors that way.
     #[inline(always)]
     pub fn of_elements<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
         let (first, stride) = if is_aligned { (N * thread, 1) } else { (thread, threads) };

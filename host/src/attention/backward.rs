@@ -288,8 +288,8 @@ impl Attention<'_> {
     }
 }
 
-/// Returns the heads of K and V whose tiles blocks take at the same time. With few, blocks wait for the first ones of a head. With
-/// many, L2 does not hold the queries, the gradients of their results, and the sums.
+/// Returns the heads of K and V whose tiles blocks take at the same time. With few, blocks wait for the first ones of a head.
+/// With many, L2 does not hold the queries, the gradients of their results, and the sums.
 fn heads_at_once<T>(args: &BackwardLaunch<T>, head_size: u32) -> u32 {
     const L2_BYTES: usize = 24 << 20;
     let of_head = 8 * args.group as usize * args.queries as usize * head_size as usize;

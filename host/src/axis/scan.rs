@@ -28,8 +28,8 @@ const ROWS: usize = 2;
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// Every row is read once. On a GPU, blocks share rows of more than 8192 elements if there are only a few. The sums are `f32` until they
-/// are rounded to the type of the elements.
+/// Every row is read once. On a GPU, blocks share rows of more than 8192 elements if there are only a few. The sums are `f32`
+/// until they are rounded to the type of the elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "nothing is computed before it is run"]
 pub struct CumulativeSum {}

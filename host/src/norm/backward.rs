@@ -143,8 +143,8 @@ pub enum Backward<T: Element> {
 }
 
 impl<T: Element> Backward<T> {
-    /// The kernels that can do a matrix of this shape, the default first. If `is_dense`, rows have no gaps between them, and the
-    /// matrices start at multiples of 16 bytes. If `is_apart`, the gradient of the input is not written in place. If
+    /// The kernels that can do a matrix of this shape, the default first. If `is_dense`, rows have no gaps between them, and
+    /// the matrices start at multiples of 16 bytes. If `is_apart`, the gradient of the input is not written in place. If
     /// `is_aligned`, rows are whole vectors of 16 bytes.
     pub fn choices(
         limits: &Limits,

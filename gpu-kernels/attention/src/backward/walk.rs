@@ -1,13 +1,13 @@
-//! In which order blocks add to dQ, for [`super::warpgroups`].
+//! The order in which blocks add to dQ, for [`super::warpgroups`].
 //!
-//! Each tile of queries has turns: the tiles of keys that it sees add to its dQ one after the other. The order depends only on
-//! the shape and the number of blocks. A block rarely waits if its predecessors are ahead of it:
+//! The tiles of keys that a tile of queries sees add to its dQ one after the other. The order depends only on the shape and the
+//! number of blocks. It is chosen so that blocks rarely wait:
 //!
-//! - With a mask, blocks take the first keys first, which most queries see. They start with the last queries, and earlier keys
-//!   come first. So a block waits only for tiles that others have taken before.
-//! - Without one, the blocks that share a head start at tiles of queries that are spread over it. Blocks with later keys come
-//!   first, except those whose way has started again at the end. A block waits for those that take tiles in the same round,
-//!   each one tile, and so for all of them there is a block.
+//! - With a mask, blocks take the first keys first, which most queries see, and start with the last queries. Earlier keys add
+//!   first. So a block waits only for tiles that others have taken before its own.
+//! - Without a mask, the blocks that share a head start at different tiles of queries, evenly spread, and continue at the other
+//!   end. Blocks with later keys add first, except those that have continued at the other end. A block waits for blocks that
+//!   take tiles in the same round. All of them run, since the launch is cooperative.
 
 use cuda_std::thread;
 

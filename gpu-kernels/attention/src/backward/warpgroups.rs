@@ -309,8 +309,8 @@ impl<T: Element16, const SIZE: usize, const STAGES: usize, const PARTS: usize>
                     let turn = walk.turn(args, Self::TILE);
                     let row = args.padded_row(walk.tile.batch, walk.head, walk.query_tile() * Self::TILE[1]);
                     written.wait_released();
-                    // SAFETY: the queries have a turn and sums, to which only this thread adds in this turn. What it has added is
-                    // visible to who sees the next turn. The buffer stays as it is until the thread has released it.
+                    // SAFETY: the queries have a turn and sums, to which only this thread adds in this turn. What it has added
+                    // is visible to who sees the next turn. The buffer stays as it is until the thread has released it.
                     unsafe {
                         let word = args.turns.add((row / Self::TILE[1]) as usize);
                         let (sums, dq) = (args.sums.add(row as usize * SIZE), self.dq(BUFFER));

@@ -20,8 +20,8 @@ pub fn named_archs() -> Result<Vec<PtxTarget>, DeviceError> {
     })
 }
 
-/// The architectures that `FERROWARP_ARCH` names, if the CPU is to be used. It always waits and runs all kernels; a value that a
-/// GPU refuses is a mistake here too.
+/// The architectures that `FERROWARP_ARCH` names, if the CPU is to be used. It always waits and runs all kernels; a value that
+/// a GPU refuses is a mistake here too.
 ///
 /// # Errors
 /// [`DeviceError::Variable`].

@@ -151,7 +151,8 @@ pub(super) fn of_environment() -> Result<DeviceChoice, DeviceError> {
 ///
 /// # Errors
 /// [`DeviceError::PtxMissing`] if there is a GPU but no PTX was built, every other failure of an existing GPU, and
-/// [`DeviceError::NoDriver`] if `FERROWARP_LIBCUDA` names a library that does not load. For [`DeviceChoice::Cuda`], also the reasons
+/// [`DeviceError::NoDriver`] if `FERROWARP_LIBCUDA` names a library that does not load. For [`DeviceChoice::Cuda`], also the
+/// reasons
 /// for which `Auto` takes the CPU. For the CPU too, [`DeviceError::Variable`] if `FERROWARP_SYNC` or `CUDA_LAUNCH_BLOCKING` is
 /// neither 0 nor 1, or `FERROWARP_ARCH` is not a list of architectures.
 pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
