@@ -10,20 +10,13 @@
 //! answers with a line: error and kernels, seconds, or `error` and the reason. NAME is `matmul`, a rung of the ladder, or
 //! kernels to use instead of the chosen ones.
 //!
-//! `--sweep N` times the N kernels that the model of `KernelChoice` ranks first at each shape, for `matmul-sweep.json`.
-//!
 //! `cargo bench matmul -- bf16` selects ids that contain the word, such as `bf16/4096x4096x4096`.
 
 use std::process::ExitCode;
 
 use ferrowarp_benches::contest;
-use ferrowarp_benches::matmul::{Bench, sweep};
+use ferrowarp_benches::matmul::Bench;
 
 fn main() -> ExitCode {
-    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Some(at) = arguments.iter().position(|argument| argument == "--sweep") else {
-        return contest::main::<Bench>();
-    };
-    let most = arguments.drain(at..arguments.len().min(at + 2)).nth(1);
-    sweep(most.as_deref(), arguments.into_iter())
+    contest::main::<Bench>()
 }

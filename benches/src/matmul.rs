@@ -19,10 +19,8 @@ use crate::random::{Instead, Pace, ready};
 use crate::timed::{Prepared, Timed};
 
 mod shape;
-mod sweep;
 
 pub use shape::{Ending, Layout, Shape};
-pub use sweep::sweep;
 
 /// `cargo bench matmul`.
 pub struct Bench;

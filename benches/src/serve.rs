@@ -7,6 +7,9 @@ use anyhow::{Context as _, bail};
 
 use crate::timed::{Prepared, Timed};
 
+/// Other kernels that are timed at most.
+const MOST_OTHERS: usize = 16;
+
 /// Answers each request on standard input with a line: `prepare NAME WORDS..` with error and kernels, `time NAME` with
 /// seconds, `others NAME` with the seconds of other kernels, `free NAME` with `free`, and a failure with `error` and the
 /// reason. `tell` answers other questions.
@@ -52,7 +55,10 @@ fn answer(
         }
         ["others", name] => {
             let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
-            let others = timed.others()?.into_iter().map(|(kernels, seconds)| format!("{seconds} {kernels}"));
+            let others = timed
+                .others(MOST_OTHERS)?
+                .into_iter()
+                .map(|(kernels, seconds)| format!("{seconds} {kernels}"));
             Ok(others.collect::<Vec<_>>().join("\t"))
         }
         ["free", name] => {

@@ -34,11 +34,11 @@ pub trait Timed {
     fn relative_error(&self) -> f64 {
         0.0
     }
-    /// Other kernels that can do the problem, with the seconds of a launch.
+    /// At most `most` other kernels that can do the problem, with the seconds of a launch.
     ///
     /// # Errors
     /// A launch failed.
-    fn others(&mut self) -> anyhow::Result<Vec<(String, f64)>> {
+    fn others(&mut self, _most: usize) -> anyhow::Result<Vec<(String, f64)>> {
         Ok(Vec::new())
     }
 }

@@ -4,8 +4,7 @@
 # Steps: check (self-check with the PTX of both back ends, programs on cust,
 # sanitizers), repeat (100 runs of attention and matrix multiplication, bit for bit, while another process uses the GPU), train, bench (our softmax), peers (PyTorch, Triton,
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), matmul
-# (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
-# matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
+# (our matrix multiplication at every shape), matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
 # shape, and the rungs of its ladder), attention-peers (ours in turns with PyTorch, cuDNN and FlexAttention, and the same rungs),
 # norm (our norms at every shape), norm-peers (ours in turns with PyTorch, torch.compile and QuACK), axis (our sums, cumulative sums and transposes), axis-peers (ours in turns with PyTorch and
 # torch.compile), random (problems drawn from FERROWARP_SEED, ours in turns with PyTorch, cuBLASLt and torch.compile), accuracy (30,000 random problems of every operation, their errors and PyTorch's), collective (all-reduce, cross entropy and wide layers on one GPU and on all), collective-peers (PyTorch's all-reduce on all
@@ -63,7 +62,7 @@ steps=${*:-check repeat train bench peers peers-compile missed matmul matmul-pee
 for step in $steps; do
     case $step in
         check | repeat | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
-        gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
+        gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-peers) ;;
         attention | attention-peers | norm | norm-peers | axis | axis-peers | random | accuracy | collective | collective-peers | ranks) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
@@ -188,12 +187,6 @@ missed() {
 matmul() {
     CRITERION_HOME=$scratch/criterion part bench-matmul ./bench-matmul --bench
     cp "$scratch/criterion/matmul.json" "$out/"
-}
-
-# Which kernels the model should have chosen; the variable is a part of ids such as bf16/4096x4096x4096.
-matmul-sweep() {
-    CRITERION_HOME=$scratch/criterion part bench-matmul-sweep ./bench-matmul --bench --sweep 20 "${FERROWARP_MATMUL:-bf16}"
-    cp "$scratch/criterion/matmul-sweep.json" "$out/"
 }
 
 matmul-peers() {

@@ -13,6 +13,10 @@ use super::operands::{Operand, Values, start};
 use super::softmax::elements;
 use crate::timed::{self, normal};
 
+/// The largest estimate of choices that are timed, as a multiple of the smallest.
+const MOST_ESTIMATE: f64 = 2.0;
+/// The numbers of splits that are timed.
+const SPLITS: [u32; 11] = [1, 2, 3, 4, 5, 6, 8, 12, 16, 23, 32];
 /// Results that are checked.
 const CHECKED: usize = 64;
 
@@ -20,6 +24,7 @@ const CHECKED: usize = 64;
 pub struct Matmul<T> {
     device: Device,
     ty: Type,
+    problem: Problem,
     a: Operand<T>,
     b: Operand<T>,
     are_transposed: [bool; 2],
@@ -58,6 +63,7 @@ impl<T: Number> Matmul<T> {
         Ok(Self {
             device: device.clone(),
             ty: problem.dtype,
+            problem: self::problem(problem),
             a: Operand::new(device, &a.place, Values::Normal, 1)?,
             b: Operand::new(device, &b.place, Values::Normal, 2)?,
             are_transposed: [a.transposed, b.transposed],
@@ -74,42 +80,40 @@ impl<T: Number> Matmul<T> {
 
     /// The kernels that can do it, with the cycles of the model that chooses, the best first.
     pub fn ranked(&self) -> Vec<(KernelChoice<T>, f64)> {
-        KernelChoice::ranked(&DeviceProfile::from(&self.device), &self.problem())
+        KernelChoice::ranked(&DeviceProfile::from(&self.device), &self.problem)
     }
+}
 
-    fn precision(&self) -> Precision {
-        if self.ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 }
-    }
-
-    fn terms(&self) -> usize {
-        self.a.place.shape[if self.are_transposed[0] { 2 } else { 3 }]
-    }
-
-    /// The problem that the kernel is chosen for.
-    fn problem(&self) -> Problem {
-        let [_, batch, m, n] = self.out.shape;
-        let stored = [&self.a.place, &self.b.place];
-        // A single row counts as one at 128 bytes.
-        let are_multiples = |bytes: usize, has_matrices: bool| {
-            stored.iter().all(|place| {
-                let is = |at: usize| (at * size_of::<T>()).is_multiple_of(bytes);
-                let is_matrix = !has_matrices || is(place.first) && (batch == 1 || is(place.strides[1]));
-                is_matrix && (place.shape[2] == 1 || is(place.strides[2]))
-            })
-        };
-        let [a_is_transposed, b_is_transposed] = self.are_transposed;
-        let is_chunk = |at: usize| (at * size_of::<T>()).is_multiple_of(16);
-        let of_b = &self.b.place;
-        Problem {
-            b_folds: is_chunk(of_b.first) && (batch == 1 || is_chunk(of_b.strides[1])),
-            batch: batch as u32,
-            a_is_transposed,
-            b_is_transposed,
-            precision: self.precision(),
-            is_aligned: are_multiples(16, true),
-            has_whole_lines: are_multiples(128, false),
-            ..Problem::new(m as u32, n as u32, self.terms() as u32)
-        }
+/// The problem that the kernel is chosen for.
+///
+/// # Panics
+/// The problem is another operation.
+pub fn problem(drawn: &bench::Problem) -> Problem {
+    let Drawn::Matmul { a, b, out, residual, activation, .. } = &drawn.operation else {
+        unreachable!("the caller matched it")
+    };
+    let [_, batch, m, n] = out.shape;
+    let bytes = drawn.dtype.bytes();
+    // A single row counts as one at 128 bytes.
+    let is_multiple = |place: &Place, of: usize| {
+        let is = |at: usize| (at * bytes).is_multiple_of(of);
+        let has_matrices = of == 128 || is(place.first) && (batch == 1 || is(place.strides[1]));
+        has_matrices && (place.shape[2] == 1 || is(place.strides[2]))
+    };
+    let stored = [&a.place, &b.place];
+    let first = Place { shape: [1; 4], ..b.place.clone() };
+    Problem {
+        b_folds: is_multiple(&first, 16),
+        batch: batch as u32,
+        a_is_transposed: a.transposed,
+        b_is_transposed: b.transposed,
+        precision: if drawn.dtype == Type::Tf32 { Precision::Tf32 } else { Precision::F32 },
+        is_aligned: stored.map(|place| is_multiple(place, 16)),
+        has_whole_lines: stored.map(|place| is_multiple(place, 128)),
+        out_is_aligned: is_multiple(out, 4 * bytes),
+        has_residual: residual.is_some(),
+        has_gelu: *activation == bench::Activation::Gelu,
+        ..Problem::new(m as u32, n as u32, a.place.shape[if a.transposed { 2 } else { 3 }] as u32)
     }
 }
 
@@ -135,7 +139,7 @@ impl<T: Number> Operation for Matmul<T> {
     }
 
     fn run(&self, device: &Device, set: &mut Set<T>, by: Option<Self::By>) -> Result<(), Error> {
-        let mut call = Call::new().precision(self.precision()).activation(self.activation);
+        let mut call = Call::new().precision(self.problem.precision).activation(self.activation);
         if let Some(bias) = &set.bias {
             call = call.bias(bias);
         }
@@ -153,22 +157,18 @@ impl<T: Number> Operation for Matmul<T> {
     }
 
     fn choices(&self) -> Vec<(String, Self::By)> {
-        let (profile, problem) = (DeviceProfile::from(&self.device), self.problem());
-        let chosen = KernelChoice::new(&profile, &problem).into_iter();
+        let chosen = KernelChoice::new(&DeviceProfile::from(&self.device), &self.problem).into_iter();
         let ranked = self.ranked();
-        // Of each kernel, the numbers of splits that the model likes best.
-        let mut counts = std::collections::BTreeMap::new();
-        let some = ranked.into_iter().map(|(choice, _)| choice).filter(|choice| {
-            let first = choice.kernels().last().map(|kernel| kernel.name);
-            let count = counts.entry(first).or_insert(0);
-            *count += 1;
-            *count <= 2
-        });
+        let most = ranked.first().map_or(0.0, |(_, estimate)| MOST_ESTIMATE * estimate);
+        let some = ranked
+            .into_iter()
+            .filter(|(choice, estimate)| SPLITS.contains(&choice.splits()) && *estimate < most);
+        let some = some.map(|(choice, _)| choice);
         chosen.chain(some).map(|choice| (choice.to_string(), choice)).collect()
     }
 
     fn check(&self, set: &Set<T>) -> anyhow::Result<f64> {
-        let ([_, batch, m, n], k) = (self.out.shape, self.terms());
+        let ([_, batch, m, n], k) = (self.out.shape, self.problem.k as usize);
         let operand_error = match self.ty {
             // Operands may be truncated instead of rounded.
             Type::Tf32 => 2f64.powi(-9),

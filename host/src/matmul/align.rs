@@ -13,8 +13,8 @@ use crate::element::Element;
 /// Which operands are copied.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copies {
-    /// Those with rows that do not start at multiples of [`ROW_BYTES`], to rows that do.
-    pub aligns: bool,
+    /// A or B, to rows that start at multiples of [`ROW_BYTES`].
+    pub aligns: [bool; 2],
     /// A or B, transposed, if its terms are not neighbours. Only for elements of 4 bytes.
     pub along_k: [bool; 2],
 }
@@ -58,23 +58,18 @@ pub(super) unsafe fn launch<T: Element>(
     let flags = args.flags;
     let has = |flag| flags & flag != 0;
     let size = size_of::<T>() as u64;
-    let has_lines = |pitch: u64| (pitch * size).is_multiple_of(ROW_BYTES);
-    // Some kernels also need rows of whole chunks of 16 bytes.
-    let has_chunks = |elements: u32| (u64::from(elements) * size).is_multiple_of(16);
-    let copied =
-        |stored: [u32; 2], is_aligned: bool, along_k: bool, wants_along_k: bool, pitch, batch_pitch| {
-            let is_fast = is_aligned && has_lines(pitch) && has_chunks(stored[1]);
-            let is_transposed = wants_along_k && !along_k;
-            let matrices = if batch_pitch == 0 { 1 } else { args.batch };
-            let matrices = if is_transposed || copies.aligns && !is_fast { matrices } else { 0 };
-            Copied { stored, matrices, is_transposed, first: 0 }
-        };
+    let copied = |i: usize, stored: [u32; 2], along_k: bool, batch_pitch| {
+        let is_transposed = copies.along_k[i] && !along_k;
+        let matrices = if batch_pitch == 0 { 1 } else { args.batch };
+        let matrices = if is_transposed || copies.aligns[i] { matrices } else { 0 };
+        Copied { stored, matrices, is_transposed, first: 0 }
+    };
     let MatmulLaunch { m, n, k, .. } = args;
     let (a_along_k, b_along_k) = (!has(A_TRANSPOSED), has(B_TRANSPOSED));
     let a = if a_along_k { [m, k] } else { [k, m] };
-    let a = copied(a, has(A_ALIGNED), a_along_k, copies.along_k[0], args.a_pitch, args.a_batch);
+    let a = copied(0, a, a_along_k, args.a_batch);
     let b = if b_along_k { [n, k] } else { [k, n] };
-    let b = copied(b, has(B_ALIGNED), b_along_k, copies.along_k[1], args.b_pitch, args.b_batch);
+    let b = copied(1, b, b_along_k, args.b_batch);
     let b = Copied { first: a.bytes::<T>(), ..b };
     let mut memory = queue.alloc_unwritten::<u8>((a.bytes::<T>() + b.bytes::<T>()) as usize)?;
     let buffer = RawBuffer::<u8>::written(&mut memory);

@@ -1,193 +1,248 @@
-//! A model of how long a kernel takes, for ranking kernels.
+//! A model of how long the launches of a choice take, for ranking choices.
 //!
-//! For each buffer of terms, a block takes the time to multiply or the time to fetch them. Blocks on one multiprocessor take
-//! turns. So the total is the time of the multiprocessor with the most blocks, but at least the time to move all operands and
-//! results at the rate that its blocks request them. A split adds the time to write and read the sums, and a launch.
+//! For each buffer of terms (a step), a block takes the time to multiply or the time to fetch them, and for each tile the time
+//! before its first term and after its last. So the total is the time of the multiprocessor with the most blocks, but at least
+//! the time to move all operands and results at the rate that its blocks request them. Copies of operands and the sums of splits
+//! are launches of their own.
 //!
-//! The constants were fitted to times on an H200. Those of `wgmma`: of all `bf16` kernels at the shapes of `cargo bench matmul
-//! -- --sweep 24`; those for rows across lines and for the launch after splits, of all `bf16` kernels at 138 random shapes. At 149
-//! other shapes, what the model chose took 1.02 times as long as the fastest. Those of `mma.sync`: of its kernels of all types with
-//! up to 24 splits at 221 random shapes; what the model chose took 1.02 times as long as the fastest, also at the half of the
-//! shapes that another fit had not seen. Those for copies come from a few H100 measurements, and those that compare TF32 with and
-//! without `wgmma` from eight shapes on an H200, without a fit. The estimate ranks kernels; it does not predict a time.
+//! The constants were fitted to the times of all kernels at random problems on an H200: `cargo bench random -- --every` times
+//! them, and reports how much longer the chosen kernels take than the fastest. The estimate ranks kernels; it does not
+//! predict a time.
 
 use ferrowarp_device::DeviceProfile;
-use matmul_kernels::operation::{THREE_PRODUCTS, TileShape, WarpgroupShape};
+use matmul_kernels::operation::{FewRowsShape, THREE_PRODUCTS, TileShape};
 
 use super::kernel_choice::{Kernel, KernelChoice, Problem, is_transposed};
 use crate::element::Element;
 
-/// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `mma.sync`; half of it for TF32.
-const MULTIPLY_ADDS: f64 = 2010.0;
-/// Bytes per cycle that a multiprocessor reads from or writes to its shared memory.
-const SHARED: f64 = 113.0;
-/// Cycles to split a register of each lane into two TF32 numbers, for all warps of a multiprocessor.
-const CONVERTED: f64 = 2.75;
-/// A block of four warps that is alone on its multiprocessor takes this many times as long for a step.
-const FOUR_WARPS: f64 = 1.32;
-/// A step of TF32 takes this many times as long, compared with kernels with `wgmma`.
-const TF32: f64 = 1.5;
-/// Cycles for each result of a tile after its last term.
-const RESULT: f64 = 0.074;
-/// Cycles of the launch that adds up the splits of these tiles.
-const TILES_LAUNCH_CYCLES: f64 = 2730.0;
-/// [`MULTIPLY_ADDS`] with `wgmma`.
-const WARPGROUP_MULTIPLY_ADDS: f64 = 1610.0;
-/// Cycles that a step takes longer if threads load an operand to registers.
-const FROM_REGISTERS: f64 = 145.0;
-/// Bytes that a multiprocessor fetches per cycle, from L2 or memory, with its threads' asynchronous copies.
-const FETCHED: f64 = 46.0;
-/// The same for rows that do not start at multiples of 16 bytes.
-const FETCHED_UNALIGNED: f64 = 5.9;
-/// The same with tensor copies.
-const WARPGROUP_FETCHED: f64 = 40.6;
-/// The same for rows that are not multiples of 128 bytes apart.
-const WARPGROUP_FETCHED_ACROSS_LINES: f64 = 29.0;
-/// Cycles of a launch that copies an operand.
-const ALIGN_CYCLES: f64 = 4000.0;
-/// The copy takes this many times the time of its bytes.
-const ALIGN_BYTES: f64 = 1.5;
-/// Factor on a multiprocessor's fetches with tensor copies if others have no block.
-const FETCHED_ALONE: f64 = 1.6;
-/// A multiprocessor's share of the memory bandwidth, in bytes per cycle.
-const FROM_MEMORY: f64 = 15.8;
-/// Bytes per cycle that one block requests from memory, and the number of blocks on a multiprocessor.
-const REQUESTED: [f64; 2] = [21.0, 2.0];
-/// The same with tensor copies. The stages of every tile have about the same number of bytes.
-const WARPGROUP_REQUESTED: f64 = 19.7;
-/// Cycles before the first block and after the last.
-const BLOCK_CYCLES: f64 = 2100.0;
-/// A block's cycles before its first term and after its last.
-const END_CYCLES: f64 = 1640.0;
-/// Cycles per launch that splits an operand of `f32`.
-const LAUNCH_CYCLES: f64 = 10_400.0;
-/// Cycles of the launch that adds up splits of `wgmma` kernels.
-const REDUCE_CYCLES: f64 = 4600.0;
-/// Bytes of sums that a multiprocessor writes and reads per cycle.
-const SUMS: f64 = 10.3;
-
-/// Properties of a kernel's blocks.
-struct Blocks {
-    /// Terms per buffer.
-    terms: f64,
-    /// Cycles of a multiprocessor for a buffer of a block among others.
-    step: f64,
-    /// The least time of a block for a buffer, as a multiple of `step`.
-    alone: f64,
-    /// Cycles of a block before its first term and after its last.
-    ends: f64,
-    /// Blocks that run at the same time on a multiprocessor.
-    resident: f64,
-    /// Bytes that a block requests from memory per cycle, and the number of blocks on a multiprocessor.
-    requested: [f64; 2],
-    /// Cycles of the launch that adds up splits.
+/// What the kernels of one kind cost: cycles, and bytes per cycle of a multiprocessor.
+struct Costs {
+    /// Cycles of the launch.
     launch: f64,
+    /// Cycles of a tile before its first term and after its last, without what grows with the tile.
+    ends: f64,
+    /// Cycles for each result of a tile.
+    result: f64,
+    /// More cycles for each result if rows do not start at multiples of four elements.
+    unaligned: f64,
+    /// More cycles for each result with a residual.
+    residual: f64,
+    /// More cycles for each result with GeLU.
+    gelu: f64,
+    /// Bytes that a multiprocessor fetches per cycle, from L2 or memory.
+    fetched: f64,
+    /// Bytes that one block requests from memory per cycle.
+    requested: f64,
 }
 
-impl Blocks {
-    /// The blocks of a kernel with `mma.sync`. The multiplications, the accesses to shared memory and the conversions of a
-    /// buffer overlap in part: the time is the root of the sum of their squares.
-    fn of_tiles(tile: &TileShape, most: f64, profile: &DeviceProfile, bytes: f64, is_aligned: bool) -> Self {
-        let [rows, cols, terms] = [tile.rows, tile.cols, tile.terms].map(f64::from);
-        let warps = f64::from(tile.threads) / 32.0;
-        let loaded = warps * (f64::from(tile.warp[0]) + f64::from(tile.warp[1])) * terms;
-        let products = if tile.is_three_products { 3.0 } else { 1.0 };
-        let multiplied = rows * cols * terms * products * bytes / 2.0 / MULTIPLY_ADDS;
-        let fetched = (rows + cols) * terms * bytes;
-        let shared = (loaded * bytes + fetched) / SHARED;
-        let converted = if tile.is_three_products { loaded / 32.0 * CONVERTED } else { 0.0 };
-        let rate = if is_aligned { FETCHED } else { FETCHED_UNALIGNED };
-        let is_tf32 = bytes == 4.0 && !tile.is_three_products;
-        let step = multiplied.hypot(shared).hypot(converted).max(fetched / rate);
-        let step = if is_tf32 { TF32 * step } else { step };
-        let fits = (profile.limits.max_dynamic_shared_bytes / tile.shared_bytes).max(1);
-        Self {
-            terms,
-            step,
-            alone: if warps > 4.0 { 1.0 } else { FOUR_WARPS },
-            ends: END_CYCLES + RESULT * rows * cols,
-            resident: most.min(f64::from(fits)),
-            requested: REQUESTED,
-            launch: TILES_LAUNCH_CYCLES,
-        }
-    }
+/// Of the kernels with `mma.sync`.
+const TILES: Costs = Costs {
+    launch: 1470.0,
+    ends: 3860.0,
+    result: 0.27,
+    unaligned: 0.084,
+    residual: 0.61,
+    gelu: 0.154,
+    fetched: 55.0,
+    requested: 18.4,
+};
+/// Of the kernels for few rows.
+const FEW_ROWS: Costs = Costs {
+    launch: 2880.0,
+    ends: 3720.0,
+    result: 0.128,
+    unaligned: 0.0,
+    residual: 0.6,
+    gelu: 0.1,
+    fetched: 40.0,
+    requested: 31.0,
+};
+/// Of the kernels with `wgmma` for any shape.
+const WARPGROUPS: Costs = Costs {
+    launch: 4110.0,
+    ends: 1240.0,
+    result: 0.15,
+    unaligned: 0.08,
+    residual: 1.0,
+    gelu: 0.108,
+    fetched: 49.0,
+    requested: 28.0,
+};
 
-    /// The blocks of a kernel with `wgmma`; `blocks` of them run for each multiprocessor.
-    fn of_warpgroups(tile: &WarpgroupShape, products: f64, bytes: f64, has_lines: bool, blocks: f64) -> Self {
-        let [rows, cols, terms] = [tile.rows, tile.cols, tile.terms].map(f64::from);
-        let rate = if has_lines { WARPGROUP_FETCHED } else { WARPGROUP_FETCHED_ACROSS_LINES };
-        let rate = rate * if products == 1.0 { (1.0 / blocks).clamp(1.0, FETCHED_ALONE) } else { 1.0 };
-        let is_in_registers = bytes == 4.0 && !(tile.a_along_k && tile.b_along_k);
-        let loads = if is_in_registers { FROM_REGISTERS } else { 0.0 };
-        let speed = WARPGROUP_MULTIPLY_ADDS * 2.0 / bytes / products;
-        Self {
-            terms,
-            step: loads + (rows * cols * terms / speed).max((rows + cols) * terms * bytes / rate),
-            alone: 1.0,
-            ends: END_CYCLES,
-            resident: 1.0,
-            requested: [WARPGROUP_REQUESTED, 1.0],
-            launch: REDUCE_CYCLES,
-        }
-    }
+/// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `mma.sync`; half of it for TF32.
+const MULTIPLY_ADDS: f64 = 1110.0;
+/// Bytes per cycle that a multiprocessor reads from or writes to its shared memory.
+const SHARED: f64 = 149.0;
+/// Cycles to split a register of each lane into two TF32 numbers, for all warps of a multiprocessor.
+const CONVERTED: f64 = 4.17;
+/// A step of `mma.sync` with TF32 takes this many times as long.
+const TF32: f64 = 1.34;
+/// The least cycles of a step of `mma.sync`, and the share of a step that a block alone on its multiprocessor takes as well.
+const ALONE: [f64; 2] = [380.0, 0.67];
+/// Bytes per cycle of operands that threads gather, in elements of 2 and of 4 bytes, and the cycles that a step waits for them.
+const GATHERED: [f64; 2] = [6.08, 7.43];
+const GATHERED_STEP: f64 = 780.0;
+/// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `wgmma`; half of it for TF32.
+const WARPGROUP_MULTIPLY_ADDS: f64 = 2100.0;
+/// Cycles that a step takes longer if threads load an operand to registers.
+const FROM_REGISTERS: f64 = 138.0;
+/// Multiplications for each product of `f32`, of TF32.
+const THREE: f64 = 2.55;
+/// Factor on the fetches of tensor copies if the rows are not multiples of 128 bytes apart.
+const ACROSS_LINES: f64 = 0.583;
+/// The most of the factor on them if other multiprocessors have no block.
+const FETCHED_ALONE: f64 = 2.17;
+/// Cycles of a step without tensor cores, and of one block alone.
+const WITHOUT_TENSOR_CORES: [f64; 2] = [695.0, 1905.0];
+/// Blocks per multiprocessor if clusters split k: for tiles of up to 32 rows, and of more. Two would fit, but the last clusters
+/// find no room.
+const IN_CLUSTERS: [f64; 2] = [1.75, 1.5];
+/// Cycles that the blocks of a cluster take longer.
+const CLUSTER_CYCLES: f64 = 1000.0;
+/// A multiprocessor's share of the memory bandwidth, in bytes per cycle.
+const FROM_MEMORY: f64 = 14.3;
+/// Cycles of a launch that copies an operand.
+const COPY_CYCLES: f64 = 3500.0;
+/// Cycles of a launch that transposes or splits an operand, and the bytes that it moves per cycle.
+const TRANSPOSE: [f64; 2] = [5200.0, 10.5];
+/// Cycles of the launch that adds up splits, and the bytes of sums that it moves per cycle.
+const REDUCE: [f64; 2] = [4490.0, 35.0];
+/// Bytes of a copy that is still in L2 when it is read, in half of the cases.
+const CACHED: f64 = 30e6;
+
+/// The cycles of a step of a kernel with `mma.sync`. The multiplications, the accesses to shared memory and the conversions
+/// overlap in part.
+fn tile_step(tile: &TileShape, bytes: f64) -> f64 {
+    let [rows, cols, terms] = [tile.rows, tile.cols, tile.terms].map(f64::from);
+    let loaded = f64::from(tile.threads / 32 * (tile.warp[0] + tile.warp[1])) * terms;
+    let products = if tile.is_three_products { 3.0 } else { 1.0 };
+    let multiplied = rows * cols * terms * products * bytes / 2.0 / MULTIPLY_ADDS;
+    let shared = (loaded + (rows + cols) * terms) * bytes / SHARED;
+    let converted = if tile.is_three_products { loaded / 32.0 * CONVERTED } else { 0.0 };
+    let is_tf32 = bytes == 4.0 && !tile.is_three_products;
+    multiplied.hypot(shared).hypot(converted) * if is_tf32 { TF32 } else { 1.0 }
+}
+
+/// The time of two things that overlap in part.
+fn overlapped(a: f64, b: f64) -> f64 {
+    (a.powi(3) + b.powi(3)).cbrt()
 }
 
 impl<T: Element> KernelChoice<T> {
     /// Estimates the time in cycles.
     pub(super) fn estimate(&self, profile: &DeviceProfile, problem: &Problem) -> f64 {
-        let &Problem { m, n, k, batch, .. } = problem;
-        let bytes = size_of::<T>() as f64;
+        let [m, n, k, batch] = [problem.m, problem.n, problem.k, problem.batch].map(f64::from);
+        let (bytes, splits) = (size_of::<T>() as f64, f64::from(self.splits));
         let multiprocessors = profile.multiprocessors as f64;
-        let [m, n, k, batch] = [m, n, k, batch].map(f64::from);
-        let splits = f64::from(self.splits);
-        let operands = (m + n) * k * batch;
-        // Blocks for each multiprocessor, with tiles of these rows and columns.
-        let count = |rows: u32, cols: u32| {
-            (m / f64::from(rows)).ceil() * (n / f64::from(cols)).ceil() * batch * splits / multiprocessors
-        };
-        // Separate launches read and write the operands.
-        let copies = |launches: f64, elements: f64| {
-            launches * ALIGN_CYCLES + ALIGN_BYTES * 2.0 * bytes * elements / (FROM_MEMORY * multiprocessors)
-        };
-        let aligned = |aligns: bool| if aligns { copies(2.0, operands) } else { 0.0 };
-        let (before, blocks, of_kernel) = match self.kernel {
-            // The model does not choose these.
-            Kernel::Serial(_) | Kernel::FewRows { .. } => return f64::INFINITY,
-            Kernel::Tiles { kernel, aligns } => {
-                let (is_aligned, most) = (problem.is_aligned || aligns, kernel.meta.min_blocks.into());
-                let of_tiles = Blocks::of_tiles(&kernel.facts, most, profile, bytes, is_aligned);
-                (aligned(aligns), count(kernel.rows, kernel.cols), of_tiles)
+        let operands = [m, n].map(|side| side * k * batch * bytes);
+        let results = m * n * batch;
+        let moved = |bytes: f64, rate: f64| bytes / (rate * multiprocessors);
+
+        let (costs, [rows, cols, terms]) = match self.kernel {
+            // The model does not choose it.
+            Kernel::Serial(_) => return f64::INFINITY,
+            Kernel::Tiles(kernel) => (&TILES, [kernel.rows, kernel.cols, kernel.terms]),
+            Kernel::FewRows { kernel, folds } => {
+                let cols = FewRowsShape::COLS - if folds { self.splits } else { 0 };
+                (&FEW_ROWS, [kernel.rows, cols, kernel.terms])
             }
-            Kernel::Warpgroups { kernel, aligns, .. } => {
-                let (blocks, has_lines) =
-                    (count(kernel.rows, kernel.cols), problem.has_whole_lines || aligns);
-                let of_warpgroups = Blocks::of_warpgroups(kernel, 1.0, bytes, has_lines, blocks);
-                let along_k = [!problem.a_is_transposed, problem.b_is_transposed];
-                let transposed = is_transposed(along_k, [kernel.a_along_k, kernel.b_along_k]);
-                let transposed = transposed.unwrap_or_default().map(|it| if it { 1.0 } else { 0.0 });
-                let elements = (transposed[0] * m + transposed[1] * n) * k * batch;
-                let before =
-                    if aligns { aligned(true) } else { copies(transposed[0] + transposed[1], elements) };
-                (before, blocks, of_warpgroups)
-            }
+            Kernel::Warpgroups { kernel, .. } => (&WARPGROUPS, [kernel.rows, kernel.cols, kernel.terms]),
             Kernel::ThreeProducts => {
-                // A separate launch reads each operand and writes twice as much.
-                let before = 2.0 * LAUNCH_CYCLES + 12.0 * operands / (FROM_MEMORY * multiprocessors);
-                let blocks = count(THREE_PRODUCTS.rows, THREE_PRODUCTS.cols);
-                (before, blocks, Blocks::of_warpgroups(THREE_PRODUCTS, 3.0, bytes, true, blocks))
+                (&WARPGROUPS, [THREE_PRODUCTS.rows, THREE_PRODUCTS.cols, THREE_PRODUCTS.terms])
             }
         };
-        let Blocks { terms, step, alone, ends, resident, requested: [requested, most], launch } = of_kernel;
-        let steps = (k / terms / splits).ceil();
-        let most_blocks = blocks.ceil();
-        let in_turns = if resident == 1.0 { most_blocks * alone } else { most_blocks.max(alone) };
-        let computed = in_turns * steps * step + (most_blocks / resident).ceil() * ends;
-        let rate = FROM_MEMORY.min(requested * most.min(blocks));
-        let moved = (operands + m * n * batch) * bytes / (rate * multiprocessors);
-        let split = match self.needs_sums() {
-            false => 0.0,
-            true => launch + 8.0 * m * n * batch * splits / (SUMS * multiprocessors),
+        let [rows, cols, terms] = [rows, cols, terms].map(f64::from);
+        // Blocks for each multiprocessor.
+        let blocks = (m / rows).ceil() * (n / cols).ceil() * batch * splits / multiprocessors;
+        let steps = ((k / terms).ceil() / splits).ceil();
+
+        // Launches that copy operands first, and what is read from memory: copies may still be in L2.
+        let (along_k, is_split) = (
+            [!problem.a_is_transposed, problem.b_is_transposed],
+            matches!(self.kernel, Kernel::ThreeProducts),
+        );
+        let transposed = match self.kernel {
+            Kernel::Warpgroups { kernel, .. } => is_transposed(along_k, [kernel.a_along_k, kernel.b_along_k]),
+            _ => Some([is_split; 2]),
         };
-        before + BLOCK_CYCLES + computed.max(moved) + split
+        let transposed = transposed.unwrap_or_default();
+        let folds = matches!(self.kernel, Kernel::FewRows { folds: true, .. });
+        let mut before = if folds { COPY_CYCLES } else { 0.0 };
+        let mut read = 0.0;
+        for (i, operand) in operands.into_iter().enumerate() {
+            let written = operand * if is_split { 2.0 } else { 1.0 };
+            if transposed[i] {
+                before += TRANSPOSE[0] + moved(operand + written, TRANSPOSE[1]);
+            } else if self.aligns[i] {
+                before += COPY_CYCLES + moved(operand + written, FROM_MEMORY);
+            }
+            let is_copied = transposed[i] || self.aligns[i];
+            read += written * if is_copied { 1.0 - 0.5 * (-operand / CACHED).exp() } else { 1.0 };
+        }
+
+        // Cycles of a step of a block among others on its multiprocessor, and of one alone.
+        let is_tile = matches!(self.kernel, Kernel::Tiles(_));
+        let gathers = [0, 1].map(|i| is_tile && !self.aligns[i] && !problem.is_aligned[i]);
+        let rates = [0, 1].map(|i| {
+            let has_lines = problem.has_whole_lines[i] || self.aligns[i] || transposed[i] || folds;
+            match (gathers[i], has_lines || is_tile) {
+                (true, _) => GATHERED[usize::from(bytes == 4.0)],
+                (false, true) => costs.fetched,
+                (false, false) => costs.fetched * ACROSS_LINES,
+            }
+        });
+        let parts = if is_split { 2.0 } else { 1.0 };
+        let fetched = parts * terms * bytes * (rows / rates[0] + cols / rates[1]);
+        let from_registers = |along_k: bool| if bytes == 4.0 && !along_k { FROM_REGISTERS } else { 0.0 };
+        let (resident, step, alone) = match self.kernel {
+            Kernel::Serial(_) => return f64::INFINITY,
+            Kernel::Tiles(kernel) => {
+                let fits = (profile.limits.max_dynamic_shared_bytes / kernel.shared_bytes).max(1);
+                let resident = f64::from(kernel.meta.min_blocks.min(fits));
+                let step = overlapped(tile_step(kernel, bytes), fetched);
+                let waits = gathers.map(|gathers| if gathers { GATHERED_STEP } else { 0.0 });
+                (resident, step, waits[0] + waits[1] + ALONE[0] + ALONE[1] * step / resident.min(2.0))
+            }
+            Kernel::FewRows { kernel, .. } => {
+                let resident = if self.splits > 1 { IN_CLUSTERS[usize::from(kernel.rows > 32)] } else { 2.0 };
+                let slow = if kernel.has_tensor_cores { [0.0; 2] } else { WITHOUT_TENSOR_CORES };
+                let step = fetched + slow[0] + from_registers(kernel.b_along_k || !kernel.has_tensor_cores);
+                (resident, step, step.max(slow[1]))
+            }
+            Kernel::Warpgroups { .. } | Kernel::ThreeProducts => {
+                let along_k = match self.kernel {
+                    Kernel::Warpgroups { kernel, .. } => kernel.a_along_k && kernel.b_along_k,
+                    _ => true,
+                };
+                let products = if is_split { THREE } else { 1.0 };
+                let multiplied = rows * cols * terms * products * bytes / 2.0 / WARPGROUP_MULTIPLY_ADDS;
+                let fetched = fetched / (1.0 / blocks).clamp(1.0, FETCHED_ALONE);
+                let step = overlapped(multiplied + from_registers(along_k), fetched);
+                (1.0, step, step)
+            }
+        };
+
+        // Results, or sums of splits, which another launch adds up.
+        let sums = self.needs_sums();
+        let mut result = costs.result * if sums { 2.0 } else { bytes / 2.0 };
+        if !sums {
+            let also = |applies: bool, cycles: f64| if applies { cycles } else { 0.0 };
+            result += also(!problem.out_is_aligned, costs.unaligned)
+                + also(problem.has_residual, costs.residual)
+                + also(problem.has_gelu, costs.gelu);
+        }
+        let cluster = if self.splits > 1 && !sums { CLUSTER_CYCLES } else { 0.0 };
+        let ends = costs.ends + result * rows * cols + cluster;
+        let written = match (sums, problem.has_residual) {
+            (true, _) => 4.0 * splits,
+            (false, true) => 2.0 * bytes,
+            (false, false) => bytes,
+        };
+        let after = if sums { REDUCE[0] + moved(results * (8.0 * splits + bytes), REDUCE[1]) } else { 0.0 };
+
+        let turns = (blocks / resident).ceil();
+        let computed = steps * (blocks.ceil() * step).max(turns * alone) + turns * ends;
+        let rate = FROM_MEMORY.min(costs.requested * blocks.min(resident));
+        before + costs.launch + overlapped(computed, moved(read + written * results, rate)) + after
     }
 }

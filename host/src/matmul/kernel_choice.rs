@@ -1,8 +1,7 @@
 //! Chooses the kernel for a multiplication.
 //!
-//! Up to [`FEW_ROWS`] rows take [`few_rows`](matmul_kernels::operation::few_rows), if it can do the layout, with at most
-//! [`FEW_ROWS_BLOCKS`] blocks per multiprocessor. For the rest, [the model](super::estimate) ranks every kernel that can do
-//! the layout, with every number of splits that leaves each split at least [`LEAST_TERMS`] terms.
+//! [The model](super::estimate) ranks every kernel that can do the layout, with the copies that it needs or that may pay, and
+//! with every number of splits that leaves each split at least [`LEAST_TERMS`] terms.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -11,6 +10,7 @@ use cuda_std::launch::{KernelMeta, KernelOf};
 use ferrowarp_device::DeviceProfile;
 use ferrowarp_device::error::Error;
 use matmul_kernels::args::MatmulArgs;
+use matmul_kernels::operation::align::AlignArgs;
 use matmul_kernels::operation::{
     ALIGN, FOLD, FewRowsShape, SPLIT, THREE_PRODUCTS, TRANSPOSE, TileShape, WarpgroupShape,
 };
@@ -25,14 +25,6 @@ const LEAST_TERMS: u32 = 256;
 const LEAST_TERMS_IN_CLUSTER: u32 = 128;
 /// The most splits.
 const MOST_SPLITS: u32 = 32;
-/// The most rows for which the model does not choose: with and without tensor cores.
-const FEW_ROWS: [u32; 2] = [64, 16];
-/// The fewest elements of B whose rows are folded, which takes another launch.
-const LEAST_FOLDED: u64 = 1 << 20;
-/// Blocks per multiprocessor if a cluster splits k: for tiles of up to 32 rows, and of more. Two would fit, but then the
-/// last clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
-const FEW_ROWS_BLOCKS: [f64; 2] = [1.7, 1.1];
-
 /// The problem that a kernel is chosen for.
 ///
 /// ```
@@ -57,12 +49,18 @@ pub struct Problem {
     pub b_is_transposed: bool,
     /// How `f32` is multiplied.
     pub precision: Precision,
-    /// Whether every row of the stored operands starts at a multiple of 16 bytes.
-    pub is_aligned: bool,
+    /// Whether every row of the stored operands starts at a multiple of 16 bytes: of A and of B.
+    pub is_aligned: [bool; 2],
     /// Whether every stored matrix of the second operand starts at a multiple of 16 bytes, and eight of its rows fit a tensor map.
     pub b_folds: bool,
-    /// Whether the rows are multiples of 128 bytes (the lines of L2) apart.
-    pub has_whole_lines: bool,
+    /// Whether the rows are multiples of 128 bytes (the lines of L2) apart: of A and of B.
+    pub has_whole_lines: [bool; 2],
+    /// Whether every row of the output starts at a multiple of four elements.
+    pub out_is_aligned: bool,
+    /// Whether a residual is added.
+    pub has_residual: bool,
+    /// Whether the results go through GeLU.
+    pub has_gelu: bool,
 }
 
 impl Problem {
@@ -77,9 +75,12 @@ impl Problem {
             a_is_transposed: false,
             b_is_transposed: false,
             precision,
-            is_aligned: true,
+            is_aligned: [true; 2],
             b_folds: true,
-            has_whole_lines: true,
+            has_whole_lines: [true; 2],
+            out_is_aligned: true,
+            has_residual: false,
+            has_gelu: false,
         }
     }
 }
@@ -99,17 +100,15 @@ impl Problem {
 #[derive(Clone, Copy, Debug)]
 pub struct KernelChoice<T: 'static> {
     pub(super) kernel: Kernel<T>,
+    /// Whether A and B are copied to aligned rows first.
+    pub(super) aligns: [bool; 2],
     pub(super) splits: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kernel<T: 'static> {
     Serial(&'static KernelOf<MatmulArgs<T>>),
-    Tiles {
-        kernel: &'static KernelOf<MatmulArgs<T>, TileShape>,
-        /// Whether operands are copied to aligned rows first.
-        aligns: bool,
-    },
+    Tiles(&'static KernelOf<MatmulArgs<T>, TileShape>),
     FewRows {
         kernel: &'static KernelOf<MatmulArgs<T>, FewRowsShape>,
         /// Whether groups of rows of B are folded to aligned rows, after a copy of A.
@@ -117,8 +116,6 @@ pub(super) enum Kernel<T: 'static> {
     },
     Warpgroups {
         kernel: &'static KernelOf<MatmulArgs<T>, WarpgroupShape>,
-        /// Whether operands are copied to aligned rows first.
-        aligns: bool,
         /// Whether operands that the kernel needs as their transposes are copied first.
         transposes: bool,
     },
@@ -127,38 +124,24 @@ pub(super) enum Kernel<T: 'static> {
 }
 
 impl<T> Kernel<T> {
-    /// The tile shape of a kernel for few rows, in which the blocks of a cluster split k.
-    fn few_rows(&self) -> Option<&'static FewRowsShape> {
-        match self {
-            Kernel::FewRows { kernel, .. } => Some(kernel),
-            _ => None,
-        }
-    }
-
-    /// Whether rows of B are folded.
-    fn folds(&self) -> bool {
-        matches!(self, Kernel::FewRows { folds: true, .. })
-    }
-
-    /// The possible numbers of splits of a kernel for few rows: with folded rows, one for each row of a group.
-    fn splits_in_cluster(&self, problem: &Problem) -> RangeInclusive<u32> {
-        let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
-        let group = 16 / size_of::<T>() as u32;
-        if self.folds() { group..=group } else { 1..=most }
+    /// Whether the blocks of a cluster split k, and add up their sums.
+    fn has_clusters(&self) -> bool {
+        matches!(self, Kernel::FewRows { .. })
     }
 }
 
 impl<T: Element> KernelChoice<T> {
-    /// Chooses the kernel: for few rows the special one, otherwise the one with the smallest estimate.
+    fn new_whole(kernel: Kernel<T>, aligns: [bool; 2]) -> Self {
+        Self { kernel, aligns, splits: 1 }
+    }
+
+    /// Chooses the kernel with the smallest estimate.
     ///
     /// # Errors
     /// The device has no kernel for the problem.
     pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, Error> {
         if profile.is_cpu {
-            return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
-        }
-        if let Some(choice) = Self::of_few_rows(profile, problem) {
-            return Ok(choice);
+            return Ok(Self::new_whole(Kernel::Serial(T::SERIAL), [false; 2]));
         }
         let with_estimate = Self::with_splits(profile, problem).map(|choice| {
             let estimate = choice.estimate(profile, problem);
@@ -176,32 +159,11 @@ impl<T: Element> KernelChoice<T> {
         }
     }
 
-    /// The kernel for few rows with the fewest tiles, and then the fewest rows per tile.
-    fn of_few_rows(profile: &DeviceProfile, problem: &Problem) -> Option<Self> {
-        let is_three = size_of::<T>() == 4 && problem.precision == Precision::F32;
-        let of_b = (u64::from(problem.n) * u64::from(problem.k)).saturating_mul(problem.batch.into());
-        if problem.m > FEW_ROWS[usize::from(is_three)] || !problem.is_aligned && of_b < LEAST_FOLDED {
-            return None;
-        }
-        let kernels = of_tensor_cores::<T>(profile, problem);
-        let with_tiles = kernels.filter_map(|kernel| Some((kernel, kernel.few_rows()?)));
-        let fewest = |(_, tile): &(_, &FewRowsShape)| (problem.m.div_ceil(tile.rows), tile.rows);
-        let (kernel, tile) = with_tiles.min_by_key(fewest)?;
-        let tiles = problem.m.div_ceil(tile.rows) * problem.n.div_ceil(FewRowsShape::COLS);
-        let blocks = FEW_ROWS_BLOCKS[usize::from(tile.rows > 32)] * profile.multiprocessors as f64;
-        let splits = (blocks / f64::from(tiles.saturating_mul(problem.batch).max(1))).floor() as u32;
-        let possible = kernel.splits_in_cluster(problem);
-        Some(Self { kernel, splits: splits.clamp(*possible.start(), *possible.end()) })
-    }
-
     /// Returns every kernel of the device that can do it, with every number of splits and its estimate in cycles, the
-    /// smallest first. Kernels for few rows come last, with an infinite estimate.
+    /// smallest first.
     #[doc(hidden)]
     pub fn ranked(profile: &DeviceProfile, problem: &Problem) -> Vec<(Self, f64)> {
-        let few_rows = of_tensor_cores::<T>(profile, problem).filter(|kernel| kernel.few_rows().is_some());
-        let few_rows = few_rows
-            .flat_map(|kernel| kernel.splits_in_cluster(problem).map(move |splits| Self { kernel, splits }));
-        let choices = Self::with_splits(profile, problem).chain(few_rows);
+        let choices = Self::with_splits(profile, problem);
         let mut ranked: Vec<_> = choices.map(|choice| (choice, choice.estimate(profile, problem))).collect();
         ranked.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         ranked
@@ -210,64 +172,67 @@ impl<T: Element> KernelChoice<T> {
     /// Returns every kernel of the device that can do it, with one split, and with three if there are terms for them.
     pub fn every(profile: &DeviceProfile, problem: &Problem) -> Vec<Self> {
         let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
-        let serial = serial.map(|kernel| Self { kernel: Kernel::Serial(kernel), splits: 1 });
-        let all = of_tensor_cores::<T>(profile, problem).flat_map(|kernel| {
-            let (terms, is_small) = match kernel {
-                Kernel::Tiles { kernel, .. } => (kernel.terms, kernel.rows == 64 && kernel.cols == 64),
+        let serial = serial.map(|kernel| Self::new_whole(Kernel::Serial(kernel), [false; 2]));
+        let all = of_tensor_cores::<T>(profile, problem).flat_map(|choice| {
+            let (terms, is_small) = match choice.kernel {
+                Kernel::Tiles(kernel) => (kernel.terms, kernel.rows == 64 && kernel.cols == 64),
                 Kernel::FewRows { kernel, .. } => (kernel.terms, kernel.rows == 32),
-                Kernel::Warpgroups { kernel, .. } => (kernel.terms, false),
+                Kernel::Warpgroups { kernel, .. } => (kernel.terms, kernel.rows == 64 && kernel.cols == 64),
                 Kernel::ThreeProducts => (THREE_PRODUCTS.terms, false),
                 Kernel::Serial(_) => (1, false),
             };
+            // Copies that are not needed are tried with one tile only, and the splits of kernels with copies run the same code.
+            let is_copied = matches!(choice.kernel, Kernel::Warpgroups { transposes: true, .. });
+            let is_needed = !is_copied && (0..2).all(|i| !choice.aligns[i] || !problem.is_aligned[i]);
+            let is_plain = !is_copied && choice.aligns == [false; 2];
+            let possible = choice.possible_splits(problem);
+            let splits = [*possible.start(), 3.max(*possible.start())];
             // Empty splits are covered with the small kernels only.
-            let is_split =
-                move |splits: &u32| *splits == 1 || kernel.folds() || terms < problem.k || is_small;
-            // Splits of kernels with copies run the same code. Copies that are not needed are tried with one tile only.
-            let (is_plain, is_wanted) = match kernel {
-                Kernel::Tiles { aligns, .. } => (!aligns, true),
-                Kernel::Warpgroups { kernel, aligns, transposes } => {
-                    let is_smallest = kernel.rows.min(kernel.cols) == 64;
-                    let is_needed = !transposes && (!aligns || !problem.is_aligned);
-                    (!aligns && !transposes, is_needed || is_smallest)
-                }
-                _ => (true, true),
-            };
-            let group = 16 / size_of::<T>() as u32;
-            let splits = if kernel.folds() { [Some(group), None] } else { [Some(1), Some(3)] };
-            let splits = splits.into_iter().flatten().filter(is_split);
-            let splits = splits.filter(move |splits| is_wanted && (*splits == 1 || is_plain));
-            splits.map(move |splits| Self { kernel, splits })
+            let is_split = move |splits: &u32| *splits == 1 || is_plain && (terms < problem.k || is_small);
+            let count = if splits[0] == splits[1] { 1 } else { 2 };
+            let splits = splits.into_iter().take(count).filter(is_split);
+            splits.filter(move |_| is_needed || is_small).map(move |splits| Self { splits, ..choice })
         });
         serial.into_iter().chain(all).collect()
     }
 
+    /// The numbers of splits that leave enough terms to each: with folded rows, one for each row of a group.
+    fn possible_splits(&self, problem: &Problem) -> RangeInclusive<u32> {
+        let group = 16 / size_of::<T>() as u32;
+        match self.kernel {
+            Kernel::FewRows { folds: true, .. } => group..=group,
+            Kernel::FewRows { .. } => {
+                1..=(problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER)
+            }
+            _ => 1..=(problem.k / LEAST_TERMS).clamp(1, MOST_SPLITS),
+        }
+    }
+
     fn with_splits(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Self> {
-        let most = (problem.k / LEAST_TERMS).clamp(1, MOST_SPLITS);
-        let kernels = of_tensor_cores::<T>(profile, problem).filter(|kernel| kernel.few_rows().is_none());
-        kernels.flat_map(move |kernel| (1..=most).map(move |splits| Self { kernel, splits }))
+        of_tensor_cores::<T>(profile, problem).flat_map(move |choice| {
+            choice.possible_splits(problem).map(move |splits| Self { splits, ..choice })
+        })
     }
 
     /// The kernels that are launched, in order.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> {
-        let align = ALIGN[usize::from(size_of::<T>() == 4)].meta;
-        let (copies, kernel) = match self.kernel {
-            Kernel::Serial(kernel) => ([None; 2], kernel.meta),
-            Kernel::Tiles { kernel, aligns } => ([aligns.then_some(align), None], kernel.meta),
-            Kernel::FewRows { kernel, folds } => {
-                ([folds.then_some(FOLD[usize::from(size_of::<T>() == 4)].meta), None], kernel.meta)
-            }
-            Kernel::Warpgroups { kernel, aligns, transposes } => {
-                ([aligns.then_some(align), transposes.then_some(TRANSPOSE.meta)], kernel.meta)
-            }
-            Kernel::ThreeProducts => ([Some(SPLIT.meta), None], THREE_PRODUCTS.meta),
+        let of_bytes =
+            |kernels: &'static [KernelOf<AlignArgs>]| kernels[usize::from(size_of::<T>() == 4)].meta;
+        let (before, kernel) = match self.kernel {
+            Kernel::Serial(kernel) => (None, kernel.meta),
+            Kernel::Tiles(kernel) => (None, kernel.meta),
+            Kernel::FewRows { kernel, folds } => (folds.then(|| of_bytes(FOLD)), kernel.meta),
+            Kernel::Warpgroups { kernel, transposes } => (transposes.then_some(TRANSPOSE.meta), kernel.meta),
+            Kernel::ThreeProducts => (Some(SPLIT.meta), THREE_PRODUCTS.meta),
         };
+        let align = (self.aligns != [false; 2]).then(|| of_bytes(ALIGN));
         let reduce = self.needs_sums().then_some(T::REDUCE.meta);
-        copies.into_iter().flatten().chain([kernel]).chain(reduce)
+        align.into_iter().chain(before).chain([kernel]).chain(reduce)
     }
 
     /// Whether a second launch adds up the sums of the splits.
     pub(super) fn needs_sums(&self) -> bool {
-        self.splits > 1 && self.kernel.few_rows().is_none()
+        self.splits > 1 && !self.kernel.has_clusters()
     }
 
     /// The number of blocks that share the sums of a tile.
@@ -276,68 +241,75 @@ impl<T: Element> KernelChoice<T> {
     }
 }
 
-/// The device's tensor-core kernels for the layout and the alignment.
+/// The device's tensor-core kernels for the layout and the alignment, with one split.
 fn of_tensor_cores<T: Element>(
     profile: &DeviceProfile,
     problem: &Problem,
-) -> impl Iterator<Item = Kernel<T>> {
+) -> impl Iterator<Item = KernelChoice<T>> {
     let is_f32 = size_of::<T>() == 4;
     let is_three = is_f32 && problem.precision == Precision::F32;
     let along_k = [!problem.a_is_transposed, problem.b_is_transposed];
     let limits = profile.limits.clone();
     let fits = move |meta, shared_bytes| limits.runs(meta) && shared_bytes <= limits.max_dynamic_shared_bytes;
-    let fits_too = fits.clone();
-    let tiles = T::TILES.iter().filter(move |kernel| {
-        [kernel.a_along_k, kernel.b_along_k] == along_k
-            && kernel.is_three_products == is_three
-            && fits(kernel.meta, kernel.shared_bytes)
-    });
-    // A tensor map has no dimension of 0. Its kernels count tiles in 32 bits, and the copying kernels count chunks.
+    let (fits_few, fits_too) = (fits.clone(), fits.clone());
     let &Problem { m, n, k, batch, is_aligned, has_whole_lines, .. } = problem;
-    let (fits_few, can_copy) = (fits_too.clone(), u64::from(m.max(n)) * u64::from(k) < 1 << 31);
-    let few_rows = if is_three { T::FEW_ROWS_F32 } else { T::FEW_ROWS };
-    let can_fold = problem.b_folds && k.is_multiple_of(16 / size_of::<T>() as u32);
-    let few_rows = few_rows.iter().filter(move |kernel| {
-        [true, kernel.b_along_k] == along_k
-            && (is_aligned || can_fold && !kernel.b_along_k)
-            && k > 0
-            && fits_few(kernel.meta, kernel.shared_bytes)
+    // The copying kernels count chunks in 32 bits.
+    let can_copy = u64::from(m.max(n)) * u64::from(k) < 1 << 31;
+    // Asynchronous copies read whole chunks of 16 bytes.
+    let in_row = [if along_k[0] { k } else { m }, if along_k[1] { k } else { n }];
+    let has_chunks = in_row.map(|extent| (extent as usize * size_of::<T>()).is_multiple_of(16));
+    let needs_chunks = [0, 1].map(|i| !(is_aligned[i] && has_chunks[i]));
+    let tiles = T::TILES.iter().filter_map(move |kernel| {
+        let aligns = needs_chunks.map(|needs_chunks| needs_chunks && !kernel.gathers);
+        let is_possible = [kernel.a_along_k, kernel.b_along_k] == along_k
+            && kernel.is_three_products == is_three
+            && (can_copy || aligns == [false; 2])
+            && fits(kernel.meta, kernel.shared_bytes);
+        is_possible.then(|| KernelChoice::new_whole(Kernel::Tiles(kernel), aligns))
     });
-    let few_rows = few_rows.map(move |kernel| Kernel::FewRows { kernel, folds: !is_aligned });
+    // A tensor map has no dimension of 0.
+    let can_fold = problem.b_folds && k.is_multiple_of(16 / size_of::<T>() as u32);
+    let few_rows = if is_three { T::FEW_ROWS_F32 } else { T::FEW_ROWS };
+    let few_rows = few_rows.iter().filter_map(move |kernel| {
+        let folds = !is_aligned[1];
+        let is_possible = [true, kernel.b_along_k] == along_k
+            && (!folds || can_fold && !kernel.b_along_k)
+            && (can_copy || is_aligned[0])
+            && k > 0
+            && fits_few(kernel.meta, kernel.shared_bytes);
+        let aligns = [!is_aligned[0] && !folds, false];
+        is_possible.then(|| KernelChoice::new_whole(Kernel::FewRows { kernel, folds }, aligns))
+    });
+    // Its kernels count tiles in 32 bits.
     let warpgroups = T::WARPGROUPS.iter().filter(move |kernel| {
-        (is_aligned || can_copy)
-            && !is_three
+        !is_three
             && k > 0
             && kernel.units([m, n], MOST_SPLITS, batch) < 1 << 31
             && fits_too(kernel.meta, kernel.shared_bytes)
     });
     let can_transpose = is_f32 && m.max(n) < 1 << 20;
     let warpgroups = warpgroups.flat_map(move |kernel| {
-        let wants_along_k = [kernel.a_along_k, kernel.b_along_k];
-        let transposes = wants_along_k != along_k;
-        let fits = !transposes || can_transpose && is_transposed(along_k, wants_along_k).is_some();
-        let aligns = [(is_aligned, false), (can_copy && !(is_aligned && has_whole_lines), true)];
-        let aligns = aligns
-            .into_iter()
-            .filter_map(move |(is_possible, aligns)| (fits && is_possible).then_some(aligns));
-        aligns.map(move |aligns| Kernel::Warpgroups { kernel, aligns, transposes })
+        let wanted = [kernel.a_along_k, kernel.b_along_k];
+        let transposed = is_transposed(along_k, wanted).filter(|it| *it == [false; 2] || can_transpose);
+        // Rows that are not whole lines apart are copied or not.
+        let all = [[false, false], [false, true], [true, false], [true, true]];
+        let aligns = all.into_iter().filter(move |aligns| {
+            transposed.is_some_and(|transposed| {
+                (0..2).all(|i| match aligns[i] {
+                    true => can_copy && !transposed[i] && !(is_aligned[i] && has_whole_lines[i]),
+                    false => transposed[i] || is_aligned[i],
+                })
+            })
+        });
+        let kernel = Kernel::Warpgroups { kernel, transposes: wanted != along_k };
+        aligns.map(move |aligns| KernelChoice::new_whole(kernel, aligns))
     });
     let has_three = is_three
         && k > 0
         && m.max(n) < 1 << 20
         && THREE_PRODUCTS.units([m, n], MOST_SPLITS, batch) < 1 << 31
         && profile.limits.runs(THREE_PRODUCTS.meta);
-    let three = has_three.then_some(Kernel::ThreeProducts);
-    // Asynchronous copies read whole chunks of 16 bytes.
-    let in_row = [if problem.a_is_transposed { m } else { k }, if problem.b_is_transposed { k } else { n }];
-    let has_chunks = in_row.iter().all(|extent| (*extent as usize * size_of::<T>()).is_multiple_of(16));
-    let is_direct = is_aligned && has_chunks;
-    let tiles = tiles.flat_map(move |kernel| {
-        let aligns =
-            [(is_direct || kernel.gathers, false), (can_copy && !is_direct && !kernel.gathers, true)];
-        let aligns = aligns.into_iter().filter_map(|(is_possible, aligns)| is_possible.then_some(aligns));
-        aligns.map(move |aligns| Kernel::Tiles { kernel, aligns })
-    });
+    let three = has_three.then(|| KernelChoice::new_whole(Kernel::ThreeProducts, [false; 2]));
     tiles.chain(few_rows).chain(warpgroups).chain(three)
 }
 
@@ -352,7 +324,15 @@ impl<T: Element> fmt::Display for KernelChoice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.kernels().map(|kernel| kernel.name).collect();
         f.write_str(&names.join(" + "))?;
-        if self.splits > 1 { write!(f, " ({} splits of k)", self.splits) } else { Ok(()) }
+        let copied = match self.aligns {
+            [false, false] => None,
+            [true, false] => Some("A copied".to_owned()),
+            [false, true] => Some("B copied".to_owned()),
+            [true, true] => Some("A and B copied".to_owned()),
+        };
+        let splits = (self.splits > 1).then(|| format!("{} splits of k", self.splits));
+        let notes: Vec<_> = copied.into_iter().chain(splits).collect();
+        if notes.is_empty() { Ok(()) } else { write!(f, " ({})", notes.join(", ")) }
     }
 }
 

@@ -36,15 +36,17 @@ pub(super) unsafe fn launch_some<T: Element>(
         false => (MatmulLaunch { ..whole }, None),
     };
     let split_pitch = parts.split_pitch;
+    let along_k = match choice.kernel {
+        Kernel::Warpgroups { kernel, transposes: true } => [kernel.a_along_k, kernel.b_along_k],
+        _ => [false; 2],
+    };
     // SAFETY: the caller's contract. There is memory for the sums of all splits. The second launch runs after the first.
     unsafe {
+        // The copies must be there until the kernel is queued.
+        let (parts, _copies) = copied(queue, parts, Copies { aligns: choice.aligns, along_k })?;
         match choice.kernel {
             Kernel::Serial(kernel) => kernel.launch(queue, serial_config(shape, batch), parts)?,
-            Kernel::Tiles { kernel, aligns } => {
-                // The copies must be there until the kernel is queued.
-                let (parts, _copies) = copied(queue, parts, Copies { aligns, along_k: [false; 2] })?;
-                kernel.launch(queue, kernel.config(shape, splits, batch), parts)?;
-            }
+            Kernel::Tiles(kernel) => kernel.launch(queue, kernel.config(shape, splits, batch), parts)?,
             Kernel::FewRows { kernel, folds } => {
                 let parts = MatmulLaunch { flags: parts.flags & !OUT_TENSOR, ..parts };
                 let (parts, _copy) = match folds {
@@ -57,9 +59,7 @@ pub(super) unsafe fn launch_some<T: Element>(
                 let parts = with_maps(device, terms, kernel.box_rows(), parts)?;
                 kernel.launch(queue, kernel.config(shape, splits, folds, batch), parts)?;
             }
-            Kernel::Warpgroups { kernel, aligns, transposes } => {
-                let along_k = [kernel.a_along_k, kernel.b_along_k].map(|along_k| along_k && transposes);
-                let (parts, _copies) = copied(queue, parts, Copies { aligns, along_k })?;
+            Kernel::Warpgroups { kernel, .. } => {
                 let units = kernel.units(shape, splits, batch);
                 let config = kernel.config(units, device.multiprocessors());
                 let parts = with_maps(device, (kernel.terms, true), kernel.box_rows(), parts)?;
@@ -84,7 +84,7 @@ unsafe fn copied<T: Element>(
     args: MatmulLaunch<T>,
     copies: Copies,
 ) -> Result<(MatmulLaunch<T>, Option<Buffer<u8>>), Error> {
-    if !copies.aligns && copies.along_k == [false; 2] {
+    if copies.aligns == [false; 2] && copies.along_k == [false; 2] {
         return Ok((args, None));
     }
     // SAFETY: the caller's contract.

@@ -162,13 +162,14 @@ impl<'a, T: ElementAs<O>, O: Element> Matmul<'a, T, O> {
             a_is_transposed: has(A_TRANSPOSED),
             b_is_transposed: has(B_TRANSPOSED),
             precision: self.precision,
-            is_aligned: has(A_ALIGNED) && has(B_ALIGNED),
+            is_aligned: [has(A_ALIGNED), has(B_ALIGNED)],
             b_folds: args.b.pointer.addr().is_multiple_of(16)
                 && is_multiple_of::<T>(args.b_batch, 16)
                 && args.b_pitch.saturating_mul(8) < MOST as u64,
-            has_whole_lines: [args.a_pitch, args.b_pitch]
-                .iter()
-                .all(|&pitch| is_multiple_of::<T>(pitch, 128)),
+            has_whole_lines: [args.a_pitch, args.b_pitch].map(|pitch| is_multiple_of::<T>(pitch, 128)),
+            out_is_aligned: has(OUT_ALIGNED),
+            has_residual: self.residual.is_some(),
+            has_gelu: has(GELU),
         }
     }
 

@@ -298,7 +298,7 @@ pub(super) fn of_types<T: Number + ElementAs<O>, O: Number>(
             }
             let [of_a, of_b] = [([m, k], a_is_transposed), ([k, n], b_is_transposed)]
                 .map(|(shape, is_transposed)| Stored::<T>::place(shape, is_transposed, of.batch, of.gap));
-            let is_aligned = is_aligned::<T>(&of_a) && is_aligned::<T>(&of_b);
+            let is_aligned = [is_aligned::<T>(&of_a), is_aligned::<T>(&of_b)];
             let [m, n, k] = of.shape.map(|extent| extent as u32);
             let batch = of.batch as u32;
             let shape = Shape {
@@ -308,7 +308,7 @@ pub(super) fn of_types<T: Number + ElementAs<O>, O: Number>(
                 precision,
                 is_aligned,
                 b_folds: is_multiple::<T>(of_b.first) && (of.batch == 1 || is_multiple::<T>(of_b.strides[1])),
-                has_whole_lines: false,
+                has_whole_lines: [false; 2],
                 ..Shape::new(m, n, k)
             };
             for choice in KernelChoice::<T>::every(&setting.profile, &shape) {

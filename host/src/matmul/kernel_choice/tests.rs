@@ -23,23 +23,28 @@ fn shapes_get_tiles_that_fit_them() {
     assert!(chosen(64, 64, 16384).contains("splits of k"), "{}", chosen(64, 64, 16384));
 }
 
-#[test]
-fn hopper_gets_warpgroups_where_rows_are_aligned() {
-    let choice = |problem: &Problem| KernelChoice::<bf16>::new(&profile(90), problem).unwrap().to_string();
-    let problem = Problem { b_is_transposed: true, ..Problem::new(8192, 8192, 8192) };
-    assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w");
-    let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w";
-    assert_eq!(choice(&Problem { is_aligned: false, has_whole_lines: false, ..problem }), unaligned);
-    assert_eq!(choice(&Problem { m: 8, ..problem }), "matmul_bf16_kk_16x128w (3 splits of k)");
-    let odd_columns = Problem { is_aligned: false, has_whole_lines: false, ..Problem::new(5, 32003, 4096) };
-    assert_eq!(choice(&odd_columns), "matmul_fold_16 + matmul_bf16_kn_16x128w (8 splits of k)");
+fn on_hopper(problem: &Problem) -> String {
+    KernelChoice::<bf16>::new(&profile(90), problem).unwrap().to_string()
 }
 
 #[test]
-fn rows_across_lines_get_a_copy() {
-    let problem = Problem { b_is_transposed: true, has_whole_lines: false, ..Problem::new(4104, 4104, 4104) };
-    let choice = KernelChoice::<bf16>::new(&profile(90), &problem).unwrap().to_string();
-    assert!(choice.contains("align"), "{choice}");
+fn hopper_gets_warpgroups_for_large_matrices_and_clusters_for_few_rows() {
+    let problem = Problem { b_is_transposed: true, ..Problem::new(8192, 8192, 8192) };
+    let large = on_hopper(&problem);
+    assert!(large.ends_with('w'), "{large}");
+    let unaligned = Problem { is_aligned: [false; 2], has_whole_lines: [false; 2], ..problem };
+    assert_eq!(on_hopper(&unaligned), format!("matmul_align_16 + {large} (A and B copied)"));
+    let few_rows = on_hopper(&Problem { m: 8, ..problem });
+    assert!(few_rows.starts_with("matmul_bf16_kk_16x"), "{few_rows}");
+    let odd_columns = Problem { n: 32003, k: 4096, b_is_transposed: false, m: 5, ..unaligned };
+    assert_eq!(on_hopper(&odd_columns), "matmul_fold_16 + matmul_bf16_kn_16x128w (8 splits of k)");
+}
+
+#[test]
+fn copies_are_made_where_they_pay() {
+    let across_lines =
+        Problem { b_is_transposed: true, has_whole_lines: [false; 2], ..Problem::new(4104, 4104, 4104) };
+    assert!(on_hopper(&across_lines).ends_with("copied)"), "{}", on_hopper(&across_lines));
 }
 
 #[test]
