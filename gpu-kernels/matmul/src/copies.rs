@@ -2,8 +2,8 @@
 
 use core::marker::PhantomData;
 
-use cuda_std::mem::{store_shared, u32x4};
-use cuda_std::pipeline::memcpy_async_l2_128_zfill;
+use cuda_std::mem::{load_global, u32x4};
+use cuda_std::pipeline::{memcpy_async_l2_128_zfill, memcpy_async_zfill};
 use cuda_std::shared::SharedPtr;
 
 /// How a tile lies in shared memory: rows as they are stored, in chunks of 16 bytes, so that neither the copies nor the loads
@@ -143,7 +143,7 @@ impl<T: Copy, const ALONG_K: usize, const THREADS: usize> TileCopy<T, ALONG_K, T
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn start(&mut self, stage: SharedPtr<u8>, terms: u32) {
         let [rows, cols] = if ALONG_K == 1 { [self.sides, terms] } else { [terms, self.sides] };
-        self.each(|row, col, from, to| {
+        self.each(|_, row, col, from, to| {
             let bytes = if row < rows && col < cols { 16 } else { 0 };
             // SAFETY: the chunk lies in the tile, and in the matrix if it is read.
             unsafe {
@@ -152,61 +152,98 @@ impl<T: Copy, const ALONG_K: usize, const THREADS: usize> TileCopy<T, ALONG_K, T
         });
     }
 
-    /// As [`Self::start`], for rows that end anywhere, and start at multiples of 16 bytes only if `is_aligned`. Then the copies
-    /// are asynchronous.
+    /// As [`Self::start`], for rows that end anywhere, and start at multiples of 16 bytes only if `is_aligned`. Copies of 16-bit
+    /// elements are asynchronous only then; otherwise the thread reads them, and nothing waits for them before
+    /// [`finish`](Self::finish) with what this returns.
     ///
     /// # Safety
     /// Same as for [`Self::start`], but for what it says of rows.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn start_gathering(&mut self, stage: SharedPtr<u8>, terms: u32, is_aligned: bool) {
+    pub unsafe fn gather(&mut self, stage: SharedPtr<u8>, terms: u32, is_aligned: bool) -> Gathered {
         let [rows, cols] = if ALONG_K == 1 { [self.sides, terms] } else { [terms, self.sides] };
-        self.each(|row, col, from, to| {
+        let (mut gathered, is_odd) = ([[0; 5]; MOST], self.is_odd());
+        self.each(|i, row, col, from, to| {
             let count = if row < rows { cols.saturating_sub(col).min(per_chunk::<T>()) } else { 0 };
-            let to = stage.wrapping_byte_add(to).cast();
+            let to = stage.wrapping_byte_add(to).cast::<u32x4>();
             // SAFETY: the chunk lies in the tile, and its first `count` elements lie in the matrix.
             unsafe {
                 if is_aligned {
-                    memcpy_async_l2_128_zfill::<u32x4>(to, from.cast(), count * size_of::<T>() as u32);
+                    memcpy_async_l2_128_zfill(to, from.cast(), count * size_of::<T>() as u32);
+                } else if size_of::<T>() == 4 {
+                    for j in 0..4 {
+                        let bytes = if j < count { 4 } else { 0 };
+                        let from = from.cast::<u32>().wrapping_add(j as usize);
+                        memcpy_async_zfill(to.cast::<u32>().wrapping_byte_add(4 * j), from, bytes);
+                    }
                 } else {
-                    to.write(gather(from, count));
+                    gathered[i % MOST] = gather(from.cast(), count, is_odd);
                 }
             }
         });
+        gathered
     }
 
-    /// Calls `copy` with row, column, source and byte offset of each of the thread's chunks in the next tile.
+    /// Writes what [`gather`](Self::gather) has read for a tile.
+    ///
+    /// # Safety
+    /// Same as for `gather`, with the same stage.
     #[inline(always)]
-    fn each(&mut self, mut copy: impl FnMut(u32, u32, *const T, u32)) {
+    pub unsafe fn finish(mut self, stage: SharedPtr<u8>, gathered: Gathered, is_aligned: bool) {
+        if size_of::<T>() == 4 || is_aligned {
+            return;
+        }
+        let is_odd = self.is_odd();
+        self.each(|i, _, _, _, to| {
+            let [first, a, b, c, last] = gathered[i % MOST];
+            let words = match is_odd {
+                true => [first | a << 16, a >> 16 | b << 16, b >> 16 | c << 16, c >> 16 | last << 16],
+                false => [first | last << 16, a, b, c],
+            };
+            // SAFETY: the chunk lies in the tile.
+            unsafe { stage.wrapping_byte_add(to).cast().write(u32x4::from(words)) };
+        });
+    }
+
+    /// Whether the thread's rows start between multiples of 4 bytes: all do, because it takes each second, or none.
+    #[inline(always)]
+    fn is_odd(&self) -> bool {
+        !self.from.addr().is_multiple_of(4)
+    }
+
+    /// Calls `copy` with number, row, column, source and byte offset of each of the thread's chunks in the next tile.
+    #[inline(always)]
+    fn each(&mut self, mut copy: impl FnMut(usize, u32, u32, *const T, u32)) {
         let down = THREADS as u32 / self.layout.chunks;
         let mut from = self.from;
         for i in 0..self.layout.rows / down {
-            copy(self.row + i * down, self.col, from, self.to + i * down * self.layout.row_bytes);
+            copy(i as usize, self.row + i * down, self.col, from, self.to + i * down * self.layout.row_bytes);
             from = from.wrapping_add(self.row_step as usize);
         }
         self.from = self.from.wrapping_add(self.tile_step as usize);
     }
 }
 
-/// Returns the first `count` elements from `from` on as 16 bytes, and zeros after them.
+/// The most chunks of a tile that a thread gathers.
+const MOST: usize = 4;
+
+/// A thread's chunks of a tile of 16-bit elements as [`TileCopy::gather`] reads them.
+pub type Gathered = [[u32; 5]; MOST];
+
+/// Reads the first `count` of eight elements, with zeros after them: the first, then the pairs that start at multiples of 4 bytes,
+/// then the last, or the second if there is a pair after it.
 ///
 /// # Safety
-/// `from` points to `count` elements.
+/// `from` points to `count` elements. It is a multiple of 4 bytes unless `is_odd`.
 #[inline(always)]
-unsafe fn gather<T: Copy>(from: *const T, count: u32) -> u32x4 {
-    let mut words = [0u32; 4];
-    let in_word = 4 / size_of::<T>();
-    for i in 0..const { per_chunk::<T>() as usize } {
-        if (i as u32) < count {
-            // SAFETY: the element is one of the caller's; it is 2 or 4 bytes of plain bits.
-            let bits = unsafe {
-                match size_of::<T>() {
-                    2 => u32::from(*from.add(i).cast::<u16>()),
-                    _ => *from.add(i).cast::<u32>(),
-                }
-            };
-            words[i / in_word] |= bits << (i % in_word * 8 * size_of::<T>());
-        }
-    }
-    u32x4::from(words)
+unsafe fn gather(from: *const u16, count: u32, is_odd: bool) -> [u32; 5] {
+    let [second, last] = if is_odd { [1, 7] } else { [2, 1] };
+    // SAFETY: only the caller's elements are read.
+    let one = |i: u32| if i < count { unsafe { u32::from(*from.add(i as usize)) } } else { 0 };
+    let two = |i: u32| match i + 1 < count {
+        // SAFETY: both elements are there, at a multiple of 4 bytes.
+        true => unsafe { load_global::<u32>(from.add(i as usize).cast()) },
+        false => one(i),
+    };
+    [one(0), two(second), two(second + 2), two(second + 4), one(last)]
 }

@@ -8,6 +8,8 @@
 use cuda_std::mem::{load_global_nc, store_global, u32x4};
 use cuda_std::{KernelArgs, kernel, thread};
 
+use super::super::args::begin;
+
 /// The bytes of a row of a copy are a multiple of this.
 pub const ROW_BYTES: u64 = 128;
 /// Threads of a block.
@@ -50,6 +52,7 @@ pub struct AlignArgs {
 )]
 pub unsafe fn matmul_align<const BYTES: u32>(args: AlignArgs) {
     const { assert!(BYTES == 2 || BYTES == 4, "elements of 2 or 4 bytes") };
+    begin();
     let batch = u64::from(thread::block_idx_z());
     let inp = args.inp.wrapping_add((batch * args.inp_batch) as usize);
     let out = args.out.wrapping_add((batch * u64::from(args.rows) * args.out_pitch) as usize);
@@ -90,6 +93,7 @@ pub unsafe fn matmul_align<const BYTES: u32>(args: AlignArgs) {
 )]
 pub unsafe fn matmul_fold<const BYTES: u32>(args: AlignArgs) {
     const { assert!(BYTES == 2 || BYTES == 4, "elements of 2 or 4 bytes") };
+    begin();
     let batch = u64::from(thread::block_idx_z());
     let inp = args.inp.wrapping_add((batch * args.inp_batch) as usize);
     let out = args.out.wrapping_add((batch * u64::from(args.rows) * args.out_pitch) as usize);

@@ -18,7 +18,7 @@ use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
 use cuda_std::{cluster, kernel, tensor, thread};
 
-use super::super::args::MatmulArgs;
+use super::super::args::{MatmulArgs, begin};
 use super::super::epilogue::Columns;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::FewRowsShape;
@@ -109,7 +109,7 @@ pub unsafe fn matmul_few_rows<
                     true,
                     part.b(ring.stage()),
                     part.a(ring.stage()),
-                    consumer,
+                    64 * consumer,
                 );
                 wgmma::commit();
                 if const { is_in_registers(BYTES, 1, B_K) } {
@@ -195,6 +195,7 @@ impl<const STAGES: usize> Part<STAGES> {
         };
         // SAFETY: the barriers are the block's. All threads execute this; one fills the ring, and 8 warps read its stages.
         let ring = unsafe { Ring::init_only(barriers, 8) };
+        begin();
         let terms = [first, k.min(first + each)];
         Self { shared, ring, terms, a_rows, cols, at, of_b, batch, rank, splits }
     }

@@ -1,7 +1,7 @@
 //! What host code needs to choose and to launch the kernels.
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
+use cuda_std::launch::{Dim3, KernelOf, KernelsOf, LaunchConfig};
 
 use super::super::args::MatmulArgs;
 use super::super::copies::TileLayout;
@@ -73,7 +73,7 @@ impl TileShape {
     /// Returns the launch for a result of `m` x `n`, `splits` splits of k, and a batch.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(self.cols);
-        LaunchConfig::new((tiles, splits, batch), self.threads).with_shared_bytes(self.shared_bytes)
+        overlapping((tiles, splits, batch), self.threads).with_shared_bytes(self.shared_bytes)
     }
 }
 
@@ -117,7 +117,7 @@ impl FewRowsShape {
     /// the splits are the rows of a group.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, folds: bool, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(if folds { Self::COLS - splits } else { Self::COLS });
-        let config = LaunchConfig::new((tiles * splits, 1, batch), few_rows::THREADS);
+        let config = overlapping((tiles * splits, 1, batch), few_rows::THREADS);
         config.with_cluster(splits).with_shared_bytes(self.shared_bytes)
     }
 }
@@ -137,14 +137,22 @@ pub struct WarpgroupShape {
     pub a_along_k: bool,
     /// Whether B is stored as its transpose.
     pub b_along_k: bool,
+    /// Whether the warpgroups of a block take turns with whole tiles. Otherwise each has half of every tile.
+    pub alternates: bool,
 }
 
 impl WarpgroupShape {
     /// Rows of the boxes of the result.
     pub const OUT_BOX_ROWS: u32 = 64;
 
-    pub(super) const fn new(cols: usize, along_k: [usize; 2], bytes: usize, shared_bytes: usize) -> Self {
-        let [rows, cols] = if is_swapped(bytes, along_k[1]) { [cols, ROWS] } else { [ROWS, cols] };
+    pub(super) const fn new(
+        [rows, cols]: [usize; 2],
+        along_k: [usize; 2],
+        bytes: usize,
+        shared_bytes: usize,
+    ) -> Self {
+        let alternates = rows == 64;
+        let [rows, cols] = if is_swapped(bytes, along_k[1]) { [cols, rows] } else { [rows, cols] };
         Self {
             rows: rows as u32,
             cols: cols as u32,
@@ -153,6 +161,7 @@ impl WarpgroupShape {
             shared_bytes: shared_bytes as u32 + 1024,
             a_along_k: along_k[0] == 1,
             b_along_k: along_k[1] == 1,
+            alternates,
         }
     }
 
@@ -171,8 +180,13 @@ impl WarpgroupShape {
     /// Returns the launch for `units` units on a GPU with `multiprocessors` multiprocessors.
     pub fn config(&self, units: u64, multiprocessors: usize) -> LaunchConfig {
         let blocks = units.min(multiprocessors as u64).max(1) as u32;
-        LaunchConfig::new(blocks, 384).with_shared_bytes(self.shared_bytes)
+        overlapping((blocks, 1, 1), 384).with_shared_bytes(self.shared_bytes)
     }
+}
+
+/// The launch of a kernel that calls [`begin`](super::super::args::begin).
+fn overlapping(grid: (u32, u32, u32), block: impl Into<Dim3>) -> LaunchConfig {
+    LaunchConfig::new(grid, block).with_programmatic_stream_serialization()
 }
 
 /// An operand type that has kernels.
@@ -194,7 +208,7 @@ pub trait MatmulKernels: Sized + 'static {
 /// Returns the launch of [`MatmulKernels::REDUCE`].
 pub fn reduce_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
     let threads = u64::from(m) * u64::from(n.div_ceil(4));
-    LaunchConfig::new((threads.div_ceil(reduce::THREADS.into()) as u32, 1, batch), reduce::THREADS)
+    overlapping((threads.div_ceil(reduce::THREADS.into()) as u32, 1, batch), reduce::THREADS)
 }
 
 /// Returns the launch of [`MatmulKernels::SERIAL`].
@@ -229,12 +243,12 @@ pub fn align_config(
     let chunks = u64::from(rows) * (u64::from(cols) * bytes as u64).div_ceil(16);
     let blocks = chunks.div_ceil(align::THREADS.into());
     let most = 8 * multiprocessors as u64;
-    LaunchConfig::new((blocks.clamp(1, most) as u32, 1, batch), align::THREADS)
+    overlapping((blocks.clamp(1, most) as u32, 1, batch), align::THREADS)
 }
 
 /// Returns the launch of [`SPLIT`] and of [`TRANSPOSE`].
 pub fn split_config(rows: u32, terms: u32, batch: u32) -> LaunchConfig {
-    LaunchConfig::new((terms.div_ceil(SIDE), rows.div_ceil(SIDE), batch), (SIDE, 8))
+    overlapping((terms.div_ceil(SIDE), rows.div_ceil(SIDE), batch), (SIDE, 8))
 }
 
 macro_rules! kernels {

@@ -5,7 +5,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{f32x4, load_global};
 use cuda_std::{kernel, thread};
 
-use super::super::args::MatmulArgs;
+use super::super::args::{MatmulArgs, begin};
 use super::super::epilogue::Columns;
 use common_kernels::element::Output;
 
@@ -31,6 +31,7 @@ pub const THREADS: u32 = 128;
     ),
 )]
 pub unsafe fn matmul_reduce<T: Output<4>>(args: MatmulArgs<T>) {
+    begin();
     let pitch = args.n.next_multiple_of(4);
     let (i, batch) = (thread::index_1d(), thread::block_idx_z());
     let across = pitch / 4;

@@ -3,6 +3,8 @@
 
 use cuda_std::{KernelArgs, kernel, shared_array, thread};
 
+use super::super::args::begin;
+
 use super::super::operand::big_and_small;
 
 /// Rows and columns of a block's tile.
@@ -53,6 +55,7 @@ pub struct SplitArgs {
 pub unsafe fn matmul_split<const PARTS: usize>(args: SplitArgs) {
     // A row has one element of padding, so that the columns lie in different banks.
     let tile = shared_array![f32; TILE];
+    begin();
     let [x, y] = [thread::thread_idx_x(), thread::thread_idx_y()];
     let (k0, row0, batch) =
         (thread::block_idx_x() * SIDE, thread::block_idx_y() * SIDE, u64::from(thread::block_idx_z()));

@@ -16,17 +16,18 @@
 //@ ptx(matmul_bf16_kk_256x128, compute_80+): mma.sync.aligned.m16n8k16 == 64, bar.sync == 3
 //@ ptx(matmul_f16_mn_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.trans == 40, .local == 0
 //@ ptx(matmul_f32_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 == 128, cvt.rna.tf32.f32 == 128, .local == 0
-//@ ptx(matmul_f32_kn_128x128, compute_80+): ld.shared.b32 == 80, .local == 0
+//@ ptx(matmul_f32_kn_128x128, compute_80+): ld.shared.b32 == 96, .local == 0
 //@ ptx(matmul_f32x3_kk_128x64, compute_80+): mma.sync.aligned.m16n8k8 == 192, .local == 0
 
+use core::ptr::null;
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::{f32x4, load_shared};
+use cuda_std::mem::{f32x4, load_shared, store_shared};
 use cuda_std::mma::FragmentC;
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{kernel, thread, warp};
 
-use super::super::args::MatmulArgs;
-use super::super::epilogue::Columns;
+use super::super::args::{MatmulArgs, OUT_ALIGNED, begin};
+use super::super::epilogue::{Columns, store_one, unrolled};
 use super::super::operand::Operand;
 use super::super::tile_order::grouped;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -36,6 +37,9 @@ use common_kernels::element::Output;
 
 /// Rows of a warp's sums that are in shared memory at a time.
 const ROWS: usize = 32;
+
+/// Residuals of a lane that are loaded at once, four neighbours each.
+const AT_ONCE: usize = 8;
 
 /// The bytes of a warp's sums in shared memory, for its part of `wm` x `wn`.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -158,6 +162,7 @@ pub unsafe fn matmul_tiles<
 >(
     args: MatmulArgs<T>,
 ) {
+    begin();
     let tiles = [args.m.div_ceil(BM as u32), args.n.div_ceil(BN as u32)];
     let [row, col] = grouped(thread::block_idx_x(), tiles);
     let at = [row * BM as u32, col * BN as u32];
@@ -165,9 +170,29 @@ pub unsafe fn matmul_tiles<
     let number = thread::thread_idx_x() as usize / 32;
     let part = [number / (BN / WN) * WM, number % (BN / WN) * WN];
     let [row, col] = [0, 1].map(|i| at[i] + part[i] as u32);
+    let args =
+        MatmulArgs { out: args.out.wrapping_add(4 * (u64::from(split) * args.split_pitch) as usize), ..args };
+    // Residuals are added to the sums in shared memory, several at a time. The rest of the formula comes then.
+    let rest =
+        if args.residual.is_null() { args } else { MatmulArgs { residual: null(), alpha: 1.0, ..args } };
+    let rows = if WM < ROWS { WM } else { ROWS };
+    let lane = warp::lane_id();
+    // A lane's columns are the same in all rows.
+    let across = WN as u32 / 4;
+    let (down, c) = (32 / across, lane % across * 4);
     // SAFETY: all threads of the block execute this, and its dynamic shared memory is as `facts` states. Only this block
     // writes its results. After the barrier no warp reads the stages; then each uses memory of its own.
     unsafe {
+        let columns = Columns::new(&args, batch, col + c);
+        let at_once = (rows * WN / 128).min(AT_ONCE);
+        let load = |row: u32| {
+            let mut residuals = [[0; 4]; AT_ONCE];
+            unrolled!(i, at_once, residuals[i % AT_ONCE] = columns.residual(row + i as u32 * down));
+            residuals
+        };
+        // Those of a small part arrive under the products.
+        let is_early = const { WM * WN <= 128 * AT_ONCE && !THREE && !GATHERS };
+        let mut residuals = if is_early { load(row + lane / across) } else { [[0; 4]; AT_ONCE] };
         let part = part.map(|place| place as u32);
         let sums = tile_sums::<T, A_K, B_K, BM, BN, BK, STAGES, THREE, GATHERS, THREADS, MF, NF>(
             &args,
@@ -175,19 +200,10 @@ pub unsafe fn matmul_tiles<
             part,
             [split, batch],
         );
-        let args = MatmulArgs {
-            out: args.out.wrapping_add(4 * (u64::from(split) * args.split_pitch) as usize),
-            ..args
-        };
         thread::sync_threads_aligned();
-        let rows = if WM < ROWS { WM } else { ROWS };
         let shared = dynamic_shared_mem::<f32>().add(number * rows * pitch(WN));
-        let lane = warp::lane_id();
         let (group_row, group_col) = FragmentC::position(lane, 0);
-        // A lane's columns are the same in all rows.
-        let across = WN as u32 / 4;
-        let c = lane % across * 4;
-        let columns = Columns::new(&args, batch, col + c);
+        let rest = columns.with(&rest);
         for first in (0..MF).step_by(rows / 16) {
             for i in 0..rows / 16 {
                 for j in 0..NF {
@@ -199,13 +215,41 @@ pub unsafe fn matmul_tiles<
                 }
             }
             warp::sync_warp(u32::MAX);
+            let row = row + 16 * first as u32;
+            let four = |r: u32| shared.add(r as usize * pitch(WN) + c as usize).cast::<f32x4>();
+            let mut r = if args.residual.is_null() { rows as u32 } else { lane / across };
+            while r < rows as u32 {
+                if !is_early {
+                    residuals = load(row + r);
+                }
+                unrolled!(i, at_once, {
+                    let four = four(r + i as u32 * down);
+                    let x = load_shared::<f32x4>(four).to_array();
+                    store_shared(four, f32x4::from(columns.with_residual(x, residuals[i % AT_ONCE])));
+                });
+                r += at_once as u32 * down;
+            }
             let mut r = lane / across;
             while r < rows as u32 {
-                let four: f32x4 = load_shared(shared.add(r as usize * pitch(WN) + c as usize).cast());
-                columns.store(row + 16 * first as u32 + r, four.to_array());
-                r += 32 / across;
+                let x = load_shared::<f32x4>(four(r)).to_array();
+                if args.has(OUT_ALIGNED) {
+                    rest.store(row + r, x);
+                } else {
+                    store_shared(four(r), f32x4::from(rest.results(x, [0; 4])));
+                }
+                r += down;
             }
             warp::sync_warp(u32::MAX);
+            if !args.has(OUT_ALIGNED) {
+                // One element after the other, so that a warp's accesses are neighbours.
+                let mut i = lane as usize;
+                while i < rows * WN {
+                    let (r, c) = (i / WN, i % WN);
+                    store_one(&args, batch, [row + r as u32, col + c as u32], *shared.add(r * pitch(WN) + c));
+                    i += 32;
+                }
+                warp::sync_warp(u32::MAX);
+            }
         }
     }
 }

@@ -12,11 +12,11 @@ use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
-use super::super::args::MatmulArgs;
+use super::super::args::{MatmulArgs, begin};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
-use super::warpgroup_store::{Bias, Place, apply_epilogue, store_registers};
+use super::warpgroup_store::{Bias, Place, apply_epilogue, load_first_residuals, store_registers};
 use super::warpgroup_work::{ROWS, Work, terms};
 use common_kernels::ring::{Ring, element};
 
@@ -50,7 +50,7 @@ struct Shared {
     min_blocks = 1,
     arch = "90a",
     args,
-    facts: WarpgroupShape = WarpgroupShape::new(COLS, [1, 1], 4, size_of::<Shared>()),
+    facts: WarpgroupShape = WarpgroupShape::new([ROWS, COLS], [1, 1], 4, size_of::<Shared>()),
     instances(
         matmul_f32x3_128x128w = <f32>;
     ),
@@ -65,6 +65,7 @@ pub unsafe fn matmul_three_products<T: WarpgroupOperand>(args: MatmulArgs<T>) {
         let barriers = (&raw mut (*shared).barriers).cast();
         (Ring::<STAGES>::init_only(barriers, 8), wgmma::warpgroup_idx())
     };
+    begin();
     if warpgroup == 0 {
         // SAFETY: all threads of the warpgroup execute this.
         unsafe { fewer_registers::<40>() };
@@ -97,12 +98,14 @@ pub unsafe fn matmul_three_products<T: WarpgroupOperand>(args: MatmulArgs<T>) {
         let consumer = warpgroup - 1;
         while unit < work.units {
             let tile = work.tile(unit, TERMS, &args);
-            let place = Place::new::<T, 1, 1>(tile, consumer);
+            let place = Place::new::<T, 1, 1>(tile, consumer, 64 * consumer);
             // SAFETY: each consumer has room for its biases.
             let bias = unsafe {
                 let shared = element(&raw mut (*shared).biases, consumer as usize);
                 Bias::load(&args, &place, COLS as u32, shared.cast())
             };
+            // SAFETY: the arguments are this kernel's.
+            let residuals = unsafe { load_first_residuals::<T, { COLS / 2 }>(&args, &place) };
             let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;
             let mut k = tile.terms[0];
             while k < tile.terms[1] {
@@ -135,7 +138,7 @@ pub unsafe fn matmul_three_products<T: WarpgroupOperand>(args: MatmulArgs<T>) {
             }
             // SAFETY: all threads of the warpgroup execute this, and only they use the biases and write the results.
             unsafe {
-                apply_epilogue(&args, &place, bias, &mut sums);
+                apply_epilogue(&args, &place, bias, residuals, &mut sums);
                 store_registers(&args, &place, &sums);
             }
             unit += blocks;

@@ -5,7 +5,7 @@ use cuda_std::shared::{SharedPtr, dynamic_shared_mem};
 use cuda_std::{pipeline, thread};
 
 use super::super::args::{A_ALIGNED, B_ALIGNED, MatmulArgs};
-use super::super::copies::{TileCopy, TileLayout};
+use super::super::copies::{Gathered, TileCopy, TileLayout};
 use super::super::operand::Operand;
 
 /// Computes a warp's sums over a split's terms of k, for the tile that begins at a row and a column of the result. The warp's
@@ -59,28 +59,43 @@ pub unsafe fn tile_sums<
     let mut copy_b =
         TileCopy::<T, B_K, THREADS>::new(b_tile, BK, (b, args.b_pitch), [col, args.n], first_k, tid);
     let shared = SharedPtr::from(dynamic_shared_mem::<u8>());
+    // Their places are the same in all stages.
+    let (places_a, places_b) = (copy_a, copy_b);
     let mut copy = |stage: u32| {
+        let mut gathered = [Gathered::default(); 2];
         // SAFETY: the stage lies in the shared memory, and the terms that are left in the matrices. The loop below waits for
         // the copies and reaches a barrier before it reads a stage and before a stage is overwritten.
         unsafe {
             let to = shared.wrapping_byte_add(stage);
             let to_b = to.wrapping_byte_add(a_tile.bytes());
             if GATHERS {
-                copy_a.start_gathering(to, left, args.has(A_ALIGNED));
-                copy_b.start_gathering(to_b, left, args.has(B_ALIGNED));
+                gathered[0] = copy_a.gather(to, left, args.has(A_ALIGNED));
+                gathered[1] = copy_b.gather(to_b, left, args.has(B_ALIGNED));
             } else {
                 copy_a.start(to, left);
                 copy_b.start(to_b, left);
             }
         }
         left = left.saturating_sub(BK as u32);
-        left > 0
+        (left > 0, gathered)
+    };
+    let finish = |stage: u32, [a, b]: [Gathered; 2]| {
+        if GATHERS {
+            let to = shared.wrapping_byte_add(stage);
+            // SAFETY: as for `copy`.
+            unsafe {
+                places_a.finish(to, a, args.has(A_ALIGNED));
+                places_b.finish(to.wrapping_byte_add(a_tile.bytes()), b, args.has(B_ALIGNED));
+            }
+        }
     };
 
     let mut is_copying = steps > 0;
     for stage in 0..STAGES as u32 - 1 {
         if is_copying {
-            is_copying = copy(stage * stage_bytes);
+            let gathered;
+            (is_copying, gathered) = copy(stage * stage_bytes);
+            finish(stage * stage_bytes, gathered);
         }
         pipeline::commit();
     }
@@ -106,6 +121,9 @@ pub unsafe fn tile_sums<
     // others by instructions that round.
     let mut part = [[FragmentC::ZERO; NF]; MF];
     for step in 0..steps {
+        // What the threads gather for a later step is written after the products of this one.
+        let (stage, gathers) = (to, is_copying);
+        let mut gathered = [Gathered::default(); 2];
         let terms = const { BK / T::TERMS };
         // The loop is written out: a loop would keep the fragments in registers that it has to exchange.
         macro_rules! multiply {
@@ -124,7 +142,7 @@ pub unsafe fn tile_sums<
                     };
                     if $k == 0 {
                         if is_copying {
-                            is_copying = copy(to);
+                            (is_copying, gathered) = copy(to);
                         }
                         pipeline::commit();
                         to = after(to, stage_bytes, ring);
@@ -137,6 +155,9 @@ pub unsafe fn tile_sums<
         }
         multiply! { 0 1 2 3 4 5 6 7 }
         const { assert!(BK / T::TERMS <= 8, "the loop is written out") };
+        if gathers {
+            finish(stage, gathered);
+        }
         if THREE {
             for i in 0..MF {
                 for j in 0..NF {

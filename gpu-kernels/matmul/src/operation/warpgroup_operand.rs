@@ -12,7 +12,7 @@ use common_kernels::ring::WARPGROUP;
 
 /// An operand type, in panels of shared memory.
 pub trait WarpgroupOperand: Output<4> {
-    /// Starts the multiplications of a stage, after a fence: 64 rows of A from the consumer's first one on by `COLS` columns of
+    /// Starts the multiplications of a stage, after a fence: 64 rows of A from row `row` on, a multiple of 64, by `COLS` columns of
     /// B. With `keep` they add to the accumulators. `A_K` and `B_K` are 1 if the terms are neighbours. Of `f32`, they are not
     /// neighbours in A at most; with `B_K` of 0 the caller [swaps](is_swapped) A and B.
     ///
@@ -23,7 +23,7 @@ pub trait WarpgroupOperand: Output<4> {
         keep: bool,
         a: *const u8,
         b: *const u8,
-        consumer: u32,
+        row: u32,
     ) where
         [f32; REGISTERS]: Registers;
 
@@ -59,11 +59,11 @@ unsafe fn along_k<T: wgmma::Element, const COLS: usize, const REGISTERS: usize>(
     keep: bool,
     a: *const u8,
     b: *const u8,
-    consumer: u32,
+    row: u32,
 ) where
     [f32; REGISTERS]: Registers,
 {
-    let a = Panel::<T, ROWS>::k_major::<64>(a.cast(), 64 * consumer);
+    let a = Panel::<T, ROWS>::k_major::<64>(a.cast(), row);
     let b = Panel::<T, COLS>::k_major::<COLS>(b.cast(), 0);
     // SAFETY: all threads of the warpgroup execute this, with complete operands.
     unsafe {
@@ -86,12 +86,12 @@ unsafe fn from_registers<const COLS: usize, const REGISTERS: usize>(
     keep: bool,
     a: *const u8,
     b: *const u8,
-    consumer: u32,
+    row: u32,
 ) where
     [f32; REGISTERS]: Registers,
 {
     let tid = thread::thread_idx_x() % WARPGROUP;
-    let row = 64 * consumer + interleaved(tid / 32 * 16 + tid % 32 / 4);
+    let row = row + interleaved(tid / 32 * 16 + tid % 32 / 4);
     let panel = a.cast::<Panel<tf32, { terms(4) }>>().wrapping_add((row / 32) as usize).cast_mut();
     // Both rows of the thread at once: they are neighbours.
     let two = |term: u32| {
@@ -138,17 +138,17 @@ macro_rules! of_16_bits {
                 keep: bool,
                 a: *const u8,
                 b: *const u8,
-                consumer: u32,
+                row: u32,
             ) where
                 [f32; REGISTERS]: Registers,
             {
                 const TERMS: usize = terms(2);
                 if A_K == 1 && B_K == 1 {
                     // SAFETY: all threads of the warpgroup execute this, with complete operands.
-                    return unsafe { along_k::<$ty, COLS, REGISTERS>(pending, keep, a, b, consumer) };
+                    return unsafe { along_k::<$ty, COLS, REGISTERS>(pending, keep, a, b, row) };
                 }
-                let rows = || Panel::<$ty, ROWS>::k_major::<64>(a.cast(), 64 * consumer);
-                let panel = a.cast::<Panel<$ty, TERMS>>().wrapping_add(consumer as usize);
+                let rows = || Panel::<$ty, ROWS>::k_major::<64>(a.cast(), row);
+                let panel = a.cast::<Panel<$ty, TERMS>>().wrapping_add(row as usize / 64);
                 let transposed = || Panel::<$ty, TERMS>::mn_major::<64>(panel);
                 let cols = || Panel::<$ty, COLS>::k_major::<COLS>(b.cast(), 0);
                 let b_transposed = || Panel::<$ty, TERMS>::mn_major::<COLS>(b.cast());
@@ -187,7 +187,7 @@ impl WarpgroupOperand for f32 {
         keep: bool,
         a: *const u8,
         b: *const u8,
-        consumer: u32,
+        row: u32,
     ) where
         [f32; REGISTERS]: Registers,
     {
@@ -195,9 +195,9 @@ impl WarpgroupOperand for f32 {
         // SAFETY: all threads of the warpgroup execute this, with complete operands.
         unsafe {
             if const { !is_in_registers(4, A_K, B_K) } {
-                along_k::<tf32, COLS, REGISTERS>(pending, keep, a, b, consumer);
+                along_k::<tf32, COLS, REGISTERS>(pending, keep, a, b, row);
             } else {
-                from_registers::<COLS, REGISTERS>(pending, keep, a, b, consumer);
+                from_registers::<COLS, REGISTERS>(pending, keep, a, b, row);
             }
         }
     }

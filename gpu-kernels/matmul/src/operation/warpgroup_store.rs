@@ -1,12 +1,14 @@
 //! From the accumulators of a warpgroup to the results: through panels and tensor copies, or straight from registers.
 
-use cuda_std::mem::{f32x2, load_shared, store_shared};
+use cuda_std::mem::{f32x2, load_shared, store_global, store_shared};
 use cuda_std::mma::stmatrix;
 use cuda_std::wgmma::{Accumulator, Panel};
-use cuda_std::{bulk, tensor, thread};
+use cuda_std::{bulk, tensor, thread, warp};
 
-use super::super::args::{GELU, MatmulArgs, OUT_TENSOR, RELU};
-use super::super::epilogue::{bias_pair, gelu, relu, residual_pair, store_pair};
+use super::super::args::{GELU, MatmulArgs, OUT_F32, OUT_TENSOR, RELU};
+use super::super::epilogue::{
+    bias_pair, gelu, has_whole_residuals, offset, raw_residual, relu, residual_of_raw, store_pair, unrolled,
+};
 use super::warpgroup_operand::{WarpgroupOperand, is_swapped};
 use super::warpgroup_work::Tile;
 use common_kernels::ring::WARPGROUP;
@@ -19,20 +21,17 @@ pub(super) const fn out_panels(cols: usize) -> usize {
     if cols > 64 { 2 } else { 1 }
 }
 
-/// Runs code for each chunk of accumulators. The compiler does not unroll a loop over that much code, and accumulators with
-/// a loop index lie in local memory.
-macro_rules! for_each_chunk {
-    ($i:ident, $registers:expr, $body:expr) => {
-        for_each_chunk!(@ $i, $registers, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
-    };
-    (@ $i:ident, $registers:expr, $body:expr, $($chunk:literal)*) => {
-        $(
-            if $chunk < $registers / CHUNK {
-                let $i: usize = $chunk;
-                $body
-            }
-        )*
-    };
+/// The most chunks whose residuals are loaded at once.
+const MOST_AT_ONCE: usize = 8;
+
+/// Returns the number of chunks whose residuals are loaded at once, for which there are registers.
+const fn at_once(registers: usize) -> usize {
+    if has_registers_for_residuals(registers) { MOST_AT_ONCE } else { MOST_AT_ONCE / 2 }
+}
+
+/// Whether there are registers for residuals beside as many accumulators under the multiplications.
+const fn has_registers_for_residuals(accumulators: usize) -> bool {
+    accumulators < 128
 }
 
 /// Where a thread's results lie: pairs of neighbours in a row, four of them in a chunk.
@@ -40,6 +39,8 @@ macro_rules! for_each_chunk {
 pub(super) struct Place {
     tile: Tile,
     consumer: u32,
+    /// The consumer's first row in the tile.
+    row: u32,
     /// Row and column of the first result.
     first: [u32; 2],
     /// Rows from the first pair to the second.
@@ -48,15 +49,20 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place of the calling thread's results in a tile, for a kernel of operands of `T` in this layout.
+    /// The place of the calling thread's results in a tile, for a kernel of operands of `T` in this layout. `first` is the
+    /// consumer's first row in the tile; with swapped operands its first column.
     #[inline(always)]
-    pub fn new<T: WarpgroupOperand, const A_K: usize, const B_K: usize>(tile: Tile, consumer: u32) -> Self {
+    pub fn new<T: WarpgroupOperand, const A_K: usize, const B_K: usize>(
+        tile: Tile,
+        consumer: u32,
+        first: u32,
+    ) -> Self {
         let tid = thread::thread_idx_x() % WARPGROUP;
-        let row = 64 * consumer + T::row::<A_K, B_K>(tid / 32 * 16 + tid % 32 / 4);
+        let row = first + T::row::<A_K, B_K>(tid / 32 * 16 + tid % 32 / 4);
         let (col, is_swapped) = (tid % 4 * 2, const { is_swapped(size_of::<T>(), B_K) });
         let apart = if is_swapped { 1 } else { T::row::<A_K, B_K>(8) };
         let [down, right] = if is_swapped { [col, row] } else { [row, col] };
-        Self { tile, consumer, first: [tile.row + down, tile.col + right], apart, is_swapped }
+        Self { tile, consumer, row: first, first: [tile.row + down, tile.col + right], apart, is_swapped }
     }
 
     /// Returns the row and the first column of a pair of chunk `i`.
@@ -98,24 +104,20 @@ impl Place {
 
 /// The biases of a consumer's columns: each thread loads two of them under the multiplications.
 #[derive(Clone, Copy)]
-pub(super) struct Bias {
-    loaded: [f32; 2],
+pub(super) struct Bias<T> {
+    /// As they are in memory: nothing waits for them before the epilogue.
+    loaded: [T; 2],
     shared: *mut f32,
 }
 
-impl Bias {
+impl<T: WarpgroupOperand> Bias<T> {
     /// Loads the thread's biases. `shared` has room for those of `cols` columns, for the consumer alone from
     /// [`apply_epilogue`] on.
     ///
     /// # Safety
     /// The arguments are a kernel's.
     #[inline(always)]
-    pub unsafe fn load<T: WarpgroupOperand>(
-        args: &MatmulArgs<T>,
-        place: &Place,
-        cols: u32,
-        shared: *mut u8,
-    ) -> Self {
+    pub unsafe fn load(args: &MatmulArgs<T>, place: &Place, cols: u32, shared: *mut u8) -> Self {
         let right = thread::thread_idx_x() % WARPGROUP * 2;
         let col = match (place.is_swapped, right < cols) {
             (true, _) => place.first[1],
@@ -144,7 +146,8 @@ impl Bias {
             thread::sync_named_aligned(1 + place.consumer, WARPGROUP);
             if 2 * tid < cols as u32 {
                 let to = self.shared.add(2 * tid as usize);
-                store_shared(to.cast(), f32x2::new(self.loaded[0], self.loaded[1]));
+                let [left, right] = self.loaded.map(T::to_f32);
+                store_shared(to.cast(), f32x2::new(left, right));
             }
             thread::sync_named_aligned(1 + place.consumer, WARPGROUP);
         }
@@ -157,12 +160,75 @@ impl Bias {
     #[inline(always)]
     unsafe fn pair(&self, place: &Place, i: usize, pair: usize) -> [f32; 2] {
         if place.is_swapped {
-            return self.loaded;
+            return self.loaded.map(T::to_f32);
         }
         let col = place.at(i, pair)[1] - place.tile.col;
         // SAFETY: the tile has the columns.
         unsafe { load_shared::<f32x2>(self.shared.add(col as usize).cast()).to_array() }
     }
+}
+
+/// The residuals of some chunks as they are in memory: nothing waits for their loads before they are added.
+pub(super) type Residuals = [[[u32; 2]; CHUNK / 2]; MOST_AT_ONCE];
+
+/// Loads the residuals of [`at_once`] chunks from `first` on, if there is a residual.
+///
+/// # Safety
+/// The arguments are a kernel's.
+#[inline(always)]
+unsafe fn load_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
+    args: &MatmulArgs<T>,
+    place: &Place,
+    first: usize,
+) -> Residuals {
+    let mut residuals = [[[0; 2]; CHUNK / 2]; MOST_AT_ONCE];
+    let [own_row, own_col] = place.first;
+    if args.residual.is_null() || own_row >= args.m || own_col >= args.n {
+        return residuals;
+    }
+    let is_whole = has_whole_residuals::<T, 2>(args);
+    unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
+        for pair in 0..CHUNK / 2 {
+            // Outside the result the thread reads another of its own instead, without a branch.
+            let [row, col] = place.at(first + i, pair);
+            let at = [if row < args.m { row } else { own_row }, if col < args.n { col } else { own_col }];
+            // SAFETY: the residual has the element, and its right neighbour if there is one.
+            residuals[i % MOST_AT_ONCE][pair] = unsafe { raw_residual(args, place.tile.batch, at, is_whole) };
+        }
+    });
+    residuals
+}
+
+/// Loads the first residuals of a tile before its multiplications, if there are registers.
+///
+/// # Safety
+/// Same as for [`load_residuals`].
+#[inline(always)]
+pub(super) unsafe fn load_first_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
+    args: &MatmulArgs<T>,
+    place: &Place,
+) -> Residuals {
+    match has_registers_for_residuals(REGISTERS) {
+        // SAFETY: the caller's contract.
+        true => unsafe { load_residuals::<T, REGISTERS>(args, place, 0) },
+        false => [[[0; 2]; CHUNK / 2]; MOST_AT_ONCE],
+    }
+}
+
+/// Adds the residuals of chunks from `first` on to their accumulators.
+#[inline(always)]
+fn add_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
+    args: &MatmulArgs<T>,
+    place: &Place,
+    first: usize,
+    residuals: &Residuals,
+    sums: &mut Accumulator<REGISTERS>,
+) {
+    let is_whole = has_whole_residuals::<T, 2>(args);
+    unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
+        let of_pair = |pair: usize| residual_of_raw(args, residuals[i % MOST_AT_ONCE][pair], is_whole);
+        put(sums, first + i, place.plus(chunk(sums, first + i), of_pair));
+    });
 }
 
 /// Turns a consumer's sums into results, before rounding: `activation(alpha sum + bias + residual)`.
@@ -177,36 +243,39 @@ impl Bias {
 pub(super) unsafe fn apply_epilogue<T: WarpgroupOperand, const REGISTERS: usize>(
     args: &MatmulArgs<T>,
     place: &Place,
-    bias: Bias,
+    bias: Bias<T>,
+    residuals: Residuals,
     sums: &mut Accumulator<REGISTERS>,
 ) {
     if args.is_plain() {
         return;
     }
     if args.alpha != 1.0 {
-        for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(|x| args.alpha * x)));
+        unrolled!(i, REGISTERS / CHUNK, put(sums, i, chunk(sums, i).map(|x| args.alpha * x)));
     }
     // SAFETY: all threads of the warpgroup execute this. The results that are inside have a residual.
     unsafe {
         if !args.bias.is_null() {
             bias.exchange(place, Accumulator::<REGISTERS>::COLUMNS);
-            for_each_chunk!(i, REGISTERS, {
+            unrolled!(i, REGISTERS / CHUNK, {
                 put(sums, i, place.plus(chunk(sums, i), |pair| bias.pair(place, i, pair)));
             });
         }
         if !args.residual.is_null() {
-            for_each_chunk!(i, REGISTERS, {
-                if place.has(args, i) {
-                    let residual = |pair| residual_pair(args, place.tile.batch, place.at(i, pair));
-                    put(sums, i, place.plus(chunk(sums, i), residual));
-                }
+            unrolled!(i, REGISTERS.div_ceil(CHUNK * at_once(REGISTERS)), {
+                let first = i * at_once(REGISTERS);
+                let residuals = match i == 0 && has_registers_for_residuals(REGISTERS) {
+                    true => residuals,
+                    false => load_residuals::<T, REGISTERS>(args, place, first),
+                };
+                add_residuals(args, place, first, &residuals, sums);
             });
         }
     }
     if args.has(RELU) {
-        for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(relu)));
+        unrolled!(i, REGISTERS / CHUNK, put(sums, i, chunk(sums, i).map(relu)));
     } else if args.has(GELU) {
-        for_each_chunk!(i, REGISTERS, {
+        unrolled!(i, REGISTERS / CHUNK, {
             if place.has(args, i) {
                 let [a, b, c, d, e, f, g, h] = chunk(sums, i);
                 let ([a, b, c, d], [e, f, g, h]) = (gelu([a, b, c, d]), gelu([e, f, g, h]));
@@ -228,19 +297,19 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
     panels: *mut Panel<T, 64>,
     sums: &Accumulator<REGISTERS>,
 ) {
-    if size_of::<T>() == 4 || !args.has(OUT_TENSOR) {
+    if const { size_of::<T>() == 4 || REGISTERS < 32 } || args.has(OUT_F32) {
         // SAFETY: only this thread writes its results.
         return unsafe { store_registers(args, place, sums) };
     }
     let tid = thread::thread_idx_x() % WARPGROUP;
-    let &Place { tile, consumer, .. } = place;
-    let row = tile.row + 64 * consumer;
+    let &Place { tile, consumer, row, .. } = place;
+    let (row, is_tensor) = (tile.row + row, args.has(OUT_TENSOR));
     // SAFETY: the copies of a panel start after all threads have written, fenced and synchronised. It is rewritten once all
-    // copies except the latest have read theirs.
+    // copies except the latest have read theirs. Without tensor copies a warp copies the rows that it has written.
     unsafe {
-        for_each_chunk!(i, REGISTERS, {
+        unrolled!(i, REGISTERS / CHUNK, {
             let panel = panels.add(i / 4 % const { out_panels(2 * REGISTERS) });
-            if i.is_multiple_of(4) {
+            if is_tensor && i.is_multiple_of(4) {
                 if tid == 0 {
                     // The tile before may have used any panel last.
                     if i == 0 { bulk::wait_read::<0>() } else { bulk::wait_read::<1>() }
@@ -249,15 +318,58 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
             }
             write_chunk(panel, i % 4, chunk(sums, i));
             if i % 4 == 3 {
-                bulk::fence_shared();
-                thread::sync_named_aligned(1 + consumer, WARPGROUP);
-                if tid == 0 {
-                    let at = [tile.col + 16 * (i as u32 - 3), row, tile.batch].map(|at| at as i32);
-                    tensor::shared_to_global(&args.out_map, at, panel);
-                    bulk::commit();
+                let at = [tile.col + 16 * (i as u32 - 3), row, tile.batch];
+                if is_tensor {
+                    bulk::fence_shared();
+                    thread::sync_named_aligned(1 + consumer, WARPGROUP);
+                    if tid == 0 {
+                        tensor::shared_to_global(&args.out_map, at.map(|at| at as i32), panel);
+                        bulk::commit();
+                    }
+                } else {
+                    warp::sync_warp(u32::MAX);
+                    copy_rows(args, at, panel);
+                    warp::sync_warp(u32::MAX);
                 }
             }
         });
+    }
+}
+
+/// Copies the warp's rows of a panel to the results from column, row and matrix `at` on, which may start anywhere.
+///
+/// # Safety
+/// All lanes of the warp call this. The panel holds results, and no other warp writes those of the rows.
+#[inline(always)]
+unsafe fn copy_rows<T: WarpgroupOperand>(
+    args: &MatmulArgs<T>,
+    [col, row, batch]: [u32; 3],
+    panel: *mut Panel<T, 64>,
+) {
+    let tid = thread::thread_idx_x() % WARPGROUP;
+    let (first, lane) = (tid / 32 * 16, tid % 32);
+    let cols = args.n.saturating_sub(col).min(64);
+    let end = args.m.saturating_sub(row).min(first + 16);
+    let mut r = first;
+    while r < end {
+        let to = args.out.cast::<u16>();
+        let to = to.wrapping_add(offset(batch, args.out_batch, row + r, args.out_pitch, col));
+        // SAFETY: the panel has the row and the columns, of which the first `cols` lie in the result.
+        unsafe {
+            let at = |c: u32| Panel::element(panel, r, c % 64).cast::<u16>().read();
+            // Two neighbours at a multiple of four bytes.
+            let c = 2 * lane + u32::from(!to.addr().is_multiple_of(4));
+            if c + 1 < cols {
+                let pair = u32::from(at(c)) | u32::from(at(c + 1)) << 16;
+                store_global(to.add(c as usize).cast::<u32>(), pair);
+            } else if c < cols {
+                *to.add(c as usize) = at(c);
+            }
+            if c == 1 && cols > 0 {
+                *to = at(0);
+            }
+        }
+        r += 1;
     }
 }
 
@@ -274,7 +386,7 @@ pub(super) unsafe fn store_registers<T: WarpgroupOperand, const REGISTERS: usize
     let to = [place.tile.batch, place.tile.split];
     // SAFETY: only this thread writes its results.
     unsafe {
-        for_each_chunk!(i, REGISTERS, {
+        unrolled!(i, REGISTERS / CHUNK, {
             let x = place.pairs(chunk(sums, i));
             for pair in 0..CHUNK / 2 {
                 store_pair(args, to, place.at(i, pair), [x[2 * pair], x[2 * pair + 1]]);

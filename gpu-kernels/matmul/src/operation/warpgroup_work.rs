@@ -39,6 +39,14 @@ pub(super) struct Tile {
     pub terms: [u32; 2],
 }
 
+impl Tile {
+    /// Returns the number of stages with `depth` terms.
+    #[inline(always)]
+    pub fn stages(&self, depth: u32) -> u32 {
+        (self.terms[1] - self.terms[0]).div_ceil(depth)
+    }
+}
+
 impl Work {
     #[inline(always)]
     pub fn new<T>(args: &MatmulArgs<T>, sides @ [rows, cols]: [u32; 2]) -> Self {
