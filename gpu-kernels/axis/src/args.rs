@@ -8,8 +8,8 @@ pub const SUM: u32 = 1;
 pub const ALIGNED: u32 = 2;
 /// A flag: each row of the output starts at the same element of a vector of 16 bytes as the input's.
 pub const ALIKE: u32 = 4;
-/// A flag: the matrix is so small that elements are not copied to shared memory first.
-pub const DIRECT: u32 = 8;
+/// A flag: blocks along x have tiles along the rows of the input, and otherwise along its columns.
+pub const WIDE: u32 = 8;
 
 /// The arguments of the kernels that reduce parts of rows or columns.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -101,11 +101,11 @@ pub struct TransposeArgs<T> {
     pub rows: u32,
     /// Columns of `inp`.
     pub cols: u32,
-    /// Rows of `inp` in a tile.
-    pub tile_rows: u32,
-    /// Columns of `inp` in a tile.
-    pub tile_cols: u32,
-    /// [`DIRECT`].
+    /// The logarithm of the rows of `inp` in a tile.
+    pub log_rows: u32,
+    /// The logarithm of the columns of `inp` in a tile.
+    pub log_cols: u32,
+    /// [`WIDE`].
     pub flags: u32,
 }
 
@@ -147,12 +147,5 @@ impl<I, O> CastArgs<I, O> {
     #[inline(always)]
     pub(super) fn is_aligned(&self) -> bool {
         self.flags & ALIGNED != 0
-    }
-}
-
-impl<T> TransposeArgs<T> {
-    #[inline(always)]
-    pub(super) fn has(&self, flag: u32) -> bool {
-        self.flags & flag != 0
     }
 }

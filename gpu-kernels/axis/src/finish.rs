@@ -5,7 +5,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::{grid, kernel, shared_array, thread};
 
 use super::args::{FinishArgs, SUM};
-use super::fold::{combine, combine_all, neutral, write};
+use super::fold::{combine, combine_all, combine_shared, neutral, write};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::ReduceShape;
 use common_kernels::element::Number;
@@ -27,9 +27,9 @@ const IN_FLIGHT: usize = 8;
     args,
     facts: ReduceShape = ReduceShape { block: BLOCK as u32, vector: COLS as u32 },
     instances(
-        axis_finish_f32 = <f32, 32, 8>;
-        axis_finish_f16 = <f16, 32, 8>;
-        axis_finish_bf16 = <bf16, 32, 8>;
+        axis_finish_f32 = <f32, 8, 32>;
+        axis_finish_f16 = <f16, 8, 32>;
+        axis_finish_bf16 = <bf16, 8, 32>;
         axis_finish_f32_serial = <f32, 1, 1>, cpu_only = true;
         axis_finish_f16_serial = <f16, 1, 1>, cpu_only = true;
         axis_finish_bf16_serial = <bf16, 1, 1>, cpu_only = true;
@@ -47,6 +47,7 @@ where
     let (is_there, is_sum) = (col < outputs, args.flags & SUM != 0);
     let (mut sum, mut largest) = (Sum::ZERO, neutral(false));
     grid::wait_for_dependencies();
+    grid::launch_dependents();
     // SAFETY: the kernel's contract. All threads of the block reach the barrier.
     unsafe {
         if is_there {
@@ -62,10 +63,7 @@ where
         *shared.add(tid) = if is_sum { sum.value() } else { largest };
         thread::sync_threads_aligned();
         if is_there && group == 0 {
-            let mut all = *shared.add(lane);
-            for group in 1..GROUPS {
-                all = combine(is_sum, all, *shared.add(group * COLS + lane));
-            }
+            let all = combine_shared(is_sum, shared.add(lane), [GROUPS as u32, COLS as u32]);
             write(args.out, args.full, col, all * args.scale);
         }
     }

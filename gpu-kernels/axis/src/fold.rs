@@ -30,6 +30,22 @@ pub(super) fn combine_all<const N: usize>(is_sum: bool, mut all: [f32; N]) -> f3
     all[0]
 }
 
+/// Combines `count` results in shared memory that are `step` apart. Eight are read at the same time.
+///
+/// # Safety
+/// The results exist, and no thread writes them.
+#[inline(always)]
+pub(super) unsafe fn combine_shared(is_sum: bool, first: *const f32, [count, step]: [u32; 2]) -> f32 {
+    let mut all = neutral(is_sum);
+    for at in (0..count).step_by(8) {
+        // SAFETY: one of the results.
+        let read = |i| if i < count { unsafe { *first.add((i * step) as usize) } } else { neutral(is_sum) };
+        let loaded: [f32; 8] = core::array::from_fn(|i| read(at + i as u32));
+        all = combine(is_sum, all, combine_all(is_sum, loaded));
+    }
+    all
+}
+
 /// Loads 16 bytes of a matrix.
 ///
 /// # Safety

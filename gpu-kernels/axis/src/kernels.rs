@@ -10,7 +10,7 @@ use super::finish::axis_finish;
 use super::rows::axis_rows;
 use super::scan::{axis_scan, axis_scan_clear, axis_scan_grid, axis_scan_serial};
 use super::shapes::{Blocks, CastShape, ReduceShape, ScanShape, TransposeShape};
-use super::transpose::{axis_transpose, axis_transpose_serial};
+use super::transpose::{axis_transpose, axis_transpose_any, axis_transpose_serial};
 
 /// An element type that has kernels.
 pub trait AxisKernels: Sized + 'static {
@@ -39,15 +39,15 @@ macro_rules! kernels {
                 &<axis_scan_serial as KernelsOf<ScanArgs<$ty>>>::INSTANCES[0];
 
             fn rows(blocks: Blocks) -> &'static KernelOf<ReduceArgs<Self>, ReduceShape> {
-                &<axis_rows as KernelsOf<ReduceArgs<$ty>>>::INSTANCES[blocks.index()]
+                &<axis_rows as KernelsOf<ReduceArgs<$ty>>>::INSTANCES[blocks as usize]
             }
 
             fn columns(blocks: Blocks) -> &'static KernelOf<ReduceArgs<Self>, ReduceShape> {
-                &<axis_columns as KernelsOf<ReduceArgs<$ty>>>::INSTANCES[blocks.index()]
+                &<axis_columns as KernelsOf<ReduceArgs<$ty>>>::INSTANCES[usize::from(blocks == Blocks::Serial)]
             }
 
             fn finish(blocks: Blocks) -> &'static KernelOf<FinishArgs<Self>, ReduceShape> {
-                &<axis_finish as KernelsOf<FinishArgs<$ty>>>::INSTANCES[blocks.index()]
+                &<axis_finish as KernelsOf<FinishArgs<$ty>>>::INSTANCES[usize::from(blocks == Blocks::Serial)]
             }
         }
     )*};
@@ -74,24 +74,25 @@ casts! { f32 to f32, f16, bf16; f16 to f32, f16, bf16; bf16 to f32, f16, bf16; }
 
 /// An element that is moved unchanged: `u16` or `u32`.
 pub trait TransposeKernels: Sized + 'static {
-    /// Returns the kernel that transposes, if all rows start at multiples of 16 bytes or not.
-    fn transpose(blocks: Blocks, is_aligned: bool) -> &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
+    /// Elements of a vector.
+    const VECTOR: u32 = 16 / size_of::<Self>() as u32;
+    /// The kernel for matrices of aligned vectors.
+    const SQUARES: &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
+    /// The kernels for any matrix, from the one with the most elements in a tile.
+    const ANY: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>];
+    /// The kernel of a CPU.
+    const SERIAL: &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
 }
 
 macro_rules! transposes {
     ($($ty:ident),*) => {$(
         impl TransposeKernels for $ty {
-            fn transpose(
-                blocks: Blocks,
-                is_aligned: bool,
-            ) -> &'static KernelOf<TransposeArgs<Self>, TransposeShape> {
-                match blocks {
-                    Blocks::Wide => {
-                        &<axis_transpose as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[usize::from(!is_aligned)]
-                    }
-                    Blocks::Serial => &<axis_transpose_serial as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[0],
-                }
-            }
+            const SQUARES: &'static KernelOf<TransposeArgs<Self>, TransposeShape> =
+                &<axis_transpose as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[0];
+            const ANY: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>] =
+                <axis_transpose_any as KernelsOf<TransposeArgs<$ty>>>::INSTANCES;
+            const SERIAL: &'static KernelOf<TransposeArgs<Self>, TransposeShape> =
+                &<axis_transpose_serial as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[0];
         }
     )*};
 }

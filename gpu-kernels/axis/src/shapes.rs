@@ -3,6 +3,7 @@
 use cuda_std::launch::LaunchConfig;
 
 use super::tile::MOST_BLOCKS;
+use super::transpose::pitch;
 
 /// The block of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,19 +15,33 @@ pub struct ReduceShape {
 }
 
 impl ReduceShape {
-    /// Returns the launch for `rows` rows, each in `parts` parts, with `1 << log_threads` threads for a row.
-    pub fn rows(&self, rows: u32, parts: u32, log_threads: u32) -> LaunchConfig {
-        LaunchConfig::new((rows.div_ceil(self.block >> log_threads), parts), self.block)
+    /// Returns the launch of blocks of `block` threads for `rows` rows, each in `parts` parts, with `1 << log_threads` threads
+    /// for a row; in clusters, if the parts are a cluster's blocks.
+    pub fn rows(
+        &self,
+        blocks: Blocks,
+        rows: u32,
+        parts: u32,
+        [block, log_threads]: [u32; 2],
+    ) -> LaunchConfig {
+        let count = rows.div_ceil(block >> log_threads);
+        let config = match blocks {
+            Blocks::Clusters => LaunchConfig::new(count * parts, block).with_cluster(parts),
+            _ => LaunchConfig::new((count, parts), block),
+        };
+        config.with_programmatic_stream_serialization()
     }
 
-    /// Returns the launch for `cols` columns, each in `parts` parts, with `1 << log_threads` vectors side by side.
-    pub fn columns(&self, cols: u32, parts: u32, log_threads: u32) -> LaunchConfig {
-        LaunchConfig::new((cols.div_ceil(self.vector << log_threads), parts), self.block)
+    /// Returns the launch of blocks of `block` threads for `cols` columns, each in `parts` parts, with `1 << log_threads`
+    /// vectors side by side.
+    pub fn columns(&self, cols: u32, parts: u32, [block, log_threads]: [u32; 2]) -> LaunchConfig {
+        LaunchConfig::new((cols.div_ceil(self.vector << log_threads), parts), block)
+            .with_programmatic_stream_serialization()
     }
 
     /// Returns the launch that combines the parts of `outputs` results.
     pub fn finish(&self, outputs: u32) -> LaunchConfig {
-        LaunchConfig::new(outputs.div_ceil(self.vector), self.block)
+        LaunchConfig::new(outputs.div_ceil(self.vector), self.block).with_programmatic_stream_serialization()
     }
 }
 
@@ -57,82 +72,45 @@ impl ScanShape {
     }
 }
 
-/// The vectors and the block of a transpose.
+/// The tile and the block of a transpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransposeShape {
-    /// Elements of a vector.
-    pub vector: u32,
+    /// Elements of a tile, a power of two.
+    pub area: u32,
     /// Threads.
     pub block: u32,
-}
-
-/// A launch of a transpose: its tiles, and their shared memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TransposeTiles {
-    /// Rows of the input in a tile.
-    pub rows: u32,
-    /// Columns of the input in a tile.
-    pub cols: u32,
-    /// The number of tiles.
-    pub count: u64,
-    /// Elements of a tile in shared memory.
-    pub shared: u32,
-    /// Whether the matrix is so small that its elements do not go through shared memory.
-    pub is_direct: bool,
+    /// Bytes of an element.
+    pub bytes: u32,
 }
 
 impl TransposeShape {
-    /// The fewest elements of a tile.
-    const LEAST: u64 = 2048;
-    /// The most elements of a block if they do not go through shared memory. Aligned squares do.
-    const DIRECT: u64 = 1024;
-    /// Blocks per multiprocessor that share a small matrix.
-    const BLOCKS: u64 = 4;
-
-    /// Returns the tiles for a matrix whose rows, in the input and the output, are `strides` elements apart. They are squares,
-    /// or have all of the shorter axis if that is shorter.
-    pub fn tiles(
-        &self,
-        [rows, cols]: [u32; 2],
-        [inp_stride, out_stride]: [u64; 2],
-        is_aligned: bool,
-        multiprocessors: u32,
-    ) -> TransposeTiles {
-        let (n, side) = (self.vector, 16 * self.vector);
-        let (is_wide, short) = (rows <= cols, rows.min(cols));
-        let of_block = u64::from(rows) * u64::from(cols) / (Self::BLOCKS * u64::from(multiprocessors));
-        let is_direct = of_block <= Self::DIRECT && !(is_aligned && short >= side);
-        let is_square = short >= side && !is_direct && (is_aligned || of_block >= u64::from(side * side / 4));
-        let area = of_block.clamp(Self::LEAST, u64::from(side * side)) as u32;
-        let [tile_rows, tile_cols] = if is_square {
-            [side; 2]
-        } else {
-            // The shorter axis in equal parts; the longer one in whole vectors. A run of memory may have parts of two vectors. All
-            // vectors of a tile are no more than those of a square, in the input and in the output.
-            let part = short.div_ceil(short.div_ceil(side));
-            let more = if is_aligned { 0 } else { n };
-            let is_one_run =
-                part == short && u64::from(part) == if is_wide { out_stride } else { inp_stride };
-            let of_short =
-                if is_one_run { (area - more) / part } else { area / (part + more).next_multiple_of(n) };
-            let of_long = (area / part).saturating_sub(more);
-            let long = (of_short.min(of_long) / n).max(1) * n;
-            if is_wide { [part, long.min(cols)] } else { [long.min(rows), part] }
-        };
-        let count = u64::from(rows.div_ceil(tile_rows)) * u64::from(cols.div_ceil(tile_cols));
-        // A row in shared memory, unless rows follow each other without gaps.
-        let more = if is_aligned { n - 1 } else { 2 * n - 2 };
-        let pitch = if inp_stride == u64::from(tile_cols) { tile_cols } else { (tile_cols + more) / n * n };
-        let before = if is_aligned { 0 } else { n - 1 };
-        let shared = (tile_rows * pitch + before).next_multiple_of(8 * n);
-        TransposeTiles { rows: tile_rows, cols: tile_cols, count, shared, is_direct }
+    /// Returns whether both axes have the elements of a square tile.
+    pub fn has_whole_tiles(&self, [rows, cols]: [u32; 2]) -> bool {
+        rows.min(cols).ilog2() >= self.area.ilog2() / 2
     }
 
-    /// Returns the launch for these tiles of elements of `element_bytes`, or `None` if it would have too many blocks.
-    pub fn config(&self, tiles: TransposeTiles, element_bytes: usize) -> Option<LaunchConfig> {
-        let blocks = i32::try_from(tiles.count).ok()? as u32;
-        let shared = if self.block == 1 { 0 } else { tiles.shared * element_bytes as u32 };
-        Some(LaunchConfig::new(blocks, self.block).with_shared_bytes(shared))
+    /// Returns the logarithms of the sides of a tile of a matrix: a square's, or all of an axis that is shorter.
+    pub fn tile(&self, [rows, cols]: [u32; 2]) -> [u32; 2] {
+        let log = self.area.ilog2();
+        let short = rows.min(cols).max(1).next_power_of_two().ilog2().min(log / 2);
+        if rows <= cols { [short, log - short] } else { [log - short, short] }
+    }
+
+    /// Returns the number of tiles along rows and columns.
+    pub fn tiles(&self, shape: [u32; 2]) -> [u32; 2] {
+        let tile = self.tile(shape);
+        core::array::from_fn(|axis| shape[axis].div_ceil(1 << tile[axis]))
+    }
+
+    /// Returns the launch for a matrix, and whether blocks along x have tiles along its rows.
+    pub fn config(&self, shape: [u32; 2]) -> (LaunchConfig, bool) {
+        let ([rows, cols], is_wide) = (self.tiles(shape), shape[0] <= shape[1]);
+        let shared = match self.block {
+            1 => 0,
+            _ => pitch(1 << self.tile(shape)[1], self.bytes) << self.tile(shape)[0],
+        };
+        let config = LaunchConfig::new(if is_wide { (cols, rows) } else { (rows, cols) }, self.block);
+        (config.with_shared_bytes(shared * self.bytes).with_programmatic_stream_serialization(), is_wide)
     }
 }
 
@@ -160,10 +138,6 @@ pub enum Blocks {
     Wide,
     /// The kernels of a CPU, whose blocks have one thread.
     Serial,
-}
-
-impl Blocks {
-    pub(super) fn index(self) -> usize {
-        usize::from(self == Blocks::Serial)
-    }
+    /// The kernels of a GPU whose clusters share rows, for reductions.
+    Clusters,
 }

@@ -14,9 +14,9 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! Rows may have any length and stride, and start at any element. Kernels read and write 16 bytes at a time, and single elements
-//! only at the ends of rows. These go element by element, which is slower: a transpose of rows or to rows of a few elements
-//! with gaps between them, and a copy of rows that do not start at multiples of 16 bytes.
+//! Rows may have any length and stride, and start at any element. Kernels read and write 16 bytes at a time. These go element
+//! by element, which is slower: the ends of rows that do not start or end at multiples of 16 bytes, and if there are such rows,
+//! a transpose, a copy, or a reduction of columns.
 //!
 //! # Accuracy
 //! Sums are `f32`. A thread adds up runs of a few dozen terms, and then the sums of the runs, whose roundings it adds up on their

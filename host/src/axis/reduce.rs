@@ -2,8 +2,8 @@
 
 use axis_kernels::args::{ALIGNED, FinishLaunch, ReduceArgs, ReduceLaunch, SUM};
 use axis_kernels::{AxisKernels, Blocks, ReduceShape};
-use cuda_std::launch::{KernelOf, RawBuffer};
-use ferrowarp_device::device::Queue;
+use cuda_std::launch::{KernelOf, Limits, RawBuffer};
+use ferrowarp_device::device::{Device, Queue};
 use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
@@ -37,22 +37,30 @@ pub enum Reduction {
 
 /// The name in errors.
 const NAME: &str = "a reduction";
-/// Blocks per multiprocessor that share the parts of few rows or columns.
-const BLOCKS: u32 = 4;
-/// The fewest vectors per thread of a row, if the row has more.
-const LEAST_OF_ROW: u32 = 8;
-/// The fewest vectors per thread of a part.
-const LEAST_OF_PART: u32 = 4;
+/// Blocks per multiprocessor that share the parts of few rows, and of columns.
+const BLOCKS: [u32; 2] = [3, 2];
+/// The vectors per thread of a row of few.
+const OF_FEW_ROWS: u32 = 8;
+/// Threads per multiprocessor that share few rows.
+const THREADS: u32 = 384;
+/// The fewest vectors per thread of other rows.
+const OF_ROWS: u32 = 11;
 /// The fewest threads of a row, so that they read whole sectors.
-const LEAST_THREADS: u32 = 8;
-/// The most vectors side by side in a block, unless there are fewer rows than [`ROWS_IN_FLIGHT`] for each of its threads.
-const MOST_VECTORS: u32 = 32;
-/// The fewest vectors side by side in a block, so that it reads whole lines, if rows have as many.
-const LEAST_VECTORS: u32 = 8;
+const LEAST_THREADS: u32 = 2;
+/// The fewest vectors per thread of a part of a row, and of a column.
+const OF_PART: [u32; 2] = [6, 6];
+/// The most vectors per thread of a part if the parts are a cluster's blocks.
+const MOST_OF_CLUSTER: u32 = 14;
+/// Threads of a warp.
+const WARP: u32 = 32;
+/// The fewest vectors side by side in a block, if rows have as many, and those where one thread has all rows.
+const BESIDE: [u32; 2] = [8, 64];
+/// The rows that a thread has at most where it has all.
+const ALL_ROWS: u32 = 8;
+/// The rows of a thread where a block has all.
+const ROWS: u32 = 7;
 /// The most rows of a thread where one launch is faster than two.
 const ROWS_OF_ONE: u32 = 16;
-/// The rows that a thread loads at the same time.
-const ROWS_IN_FLIGHT: u32 = 4;
 /// The most rows that one thread of a block adds up: a long chain of additions loses bits.
 const MOST_ROWS: u32 = 256;
 /// The most elements that one CPU thread adds up.
@@ -84,6 +92,8 @@ pub struct Reduce {
 /// How the elements are divided among threads and blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Split {
+    /// Threads of a block.
+    block: u32,
     /// The base-2 logarithm of the threads per row, or of the vectors side by side in a block.
     log_threads: u32,
     parts: u32,
@@ -93,9 +103,9 @@ struct Split {
 
 impl Split {
     /// Splits `len` elements into at most `parts` parts. Each part except the last is a multiple of `unit`.
-    fn new(log_threads: u32, len: u32, parts: u32, unit: u32) -> Self {
+    fn new([block, threads]: [u32; 2], len: u32, parts: u32, unit: u32) -> Self {
         let chunk = len.div_ceil(parts).next_multiple_of(unit).min(len).max(1);
-        Self { log_threads, parts: len.div_ceil(chunk).max(1), chunk }
+        Self { block, log_threads: threads.ilog2(), parts: len.div_ceil(chunk).max(1), chunk }
     }
 
     /// Splits rows that are read in vectors of `vector` elements.
@@ -103,21 +113,30 @@ impl Split {
         blocks: Blocks,
         [rows, cols]: [u32; 2],
         [vector, block]: [u32; 2],
-        multiprocessors: u32,
+        [multiprocessors, max_cluster]: [u32; 2],
     ) -> Self {
         if blocks == Blocks::Serial {
-            return Self::new(0, cols, cols.div_ceil(SERIAL).max(1), 1);
+            return Self::new([1; 2], cols, cols.div_ceil(SERIAL).max(1), 1);
         }
         let vectors = cols.div_ceil(vector).max(1);
-        let least = vectors.next_power_of_two().min(LEAST_THREADS);
-        let threads = (vectors / LEAST_OF_ROW).max(1).next_power_of_two().clamp(least, block);
-        let parts = if threads == block {
-            (BLOCKS * multiprocessors / rows.max(1)).min(vectors / (block * LEAST_OF_PART))
-        } else {
-            1
-        };
         // Each part begins at a multiple of 1024 bytes in the row.
-        Self::new(threads.ilog2(), cols, parts.max(1), 64 * vector)
+        let unit = 64 * vector;
+        let parts = (BLOCKS[0] * multiprocessors / rows.max(1)).min(vectors / (block * OF_PART[0])).max(1);
+        let split = Self::new([block; 2], cols, parts, unit);
+        if parts > 1 && blocks == Blocks::Wide {
+            return split;
+        }
+        if blocks == Blocks::Clusters {
+            let parts = split.parts.next_power_of_two().min(1 << max_cluster.max(1).ilog2());
+            return Self { parts, ..Self::new([block; 2], cols, parts, unit) };
+        }
+        let of = |each: u32| vectors.div_ceil(each).next_power_of_two();
+        let (most, of_few) = (of(1).min(block), of(OF_FEW_ROWS).max(WARP));
+        let is_few = rows.saturating_mul(of_few) <= THREADS * multiprocessors;
+        let threads = if is_few { of_few } else { of(OF_ROWS).max(LEAST_THREADS) }.min(most);
+        let each = rows.saturating_mul(threads).div_ceil(multiprocessors);
+        let block = each.clamp(WARP, block).next_power_of_two().max(threads);
+        Self::new([block, threads], cols, 1, unit)
     }
 
     /// Splits columns, like [`Self::of_rows`].
@@ -125,28 +144,29 @@ impl Split {
         blocks: Blocks,
         [rows, cols]: [u32; 2],
         [vector, block]: [u32; 2],
-        multiprocessors: u32,
+        [multiprocessors, _]: [u32; 2],
     ) -> Self {
         if blocks == Blocks::Serial {
-            return Self::new(0, rows, rows.div_ceil(SERIAL).max(1), 1);
+            return Self::new([1; 2], rows, rows.div_ceil(SERIAL).max(1), 1);
         }
         let vectors = cols.div_ceil(vector);
-        let of_few = block / rows.div_ceil(ROWS_IN_FLIGHT).max(1).next_power_of_two().min(block);
-        let of_few = of_few.min((vectors / (BLOCKS * multiprocessors)).max(1).next_power_of_two());
-        let mut beside = vectors.next_power_of_two().min(MOST_VECTORS.max(of_few));
-        let blocks = |beside: u32| vectors.div_ceil(beside);
-        // A second launch takes longer than a few more rows.
-        let is_short = |beside: u32| rows.div_ceil(block / beside) <= ROWS_OF_ONE;
-        let least = beside.min(LEAST_VECTORS);
-        if is_short(least) && blocks(beside) < BLOCKS * multiprocessors {
-            while beside > least && (blocks(beside) < multiprocessors || !is_short(beside)) {
-                beside /= 2;
-            }
-            return Self::new(beside.ilog2(), rows, 1, 1);
+        let beside = |least: u32| vectors.next_power_of_two().min(least);
+        if rows <= ALL_ROWS {
+            let beside = beside(BESIDE[1]);
+            return Self::new([beside.max(WARP), beside], rows, 1, 1);
         }
-        let groups = block / beside;
-        let parts = (BLOCKS * multiprocessors / blocks(beside)).min(rows.div_ceil(groups * LEAST_OF_PART));
-        Self::new(beside.ilog2(), rows, parts.max(rows.div_ceil(groups * MOST_ROWS)).max(1), 1)
+        let least = beside(BESIDE[0]);
+        let groups = block / least;
+        let parts = (BLOCKS[1] * multiprocessors / vectors.div_ceil(least)).min(rows / (groups * OF_PART[1]));
+        let parts = parts.max(rows.div_ceil(groups * MOST_ROWS));
+        // A second launch takes longer than a few more rows.
+        let half = beside(BESIDE[0] / 2);
+        if parts <= 1 || rows.div_ceil(block / half) <= ROWS_OF_ONE {
+            let beside = if rows.div_ceil(groups) <= ROWS_OF_ONE { least } else { half };
+            let groups = rows.div_ceil(ROWS).next_power_of_two().clamp(8, block / beside);
+            return Self::new([(groups * beside).max(WARP), beside], rows, 1, 1);
+        }
+        Self::new([block, least], rows, parts, 1)
     }
 }
 
@@ -188,29 +208,55 @@ impl Reduce {
         out: impl Into<TensorViewMut<'o, O>>,
         inp: impl Into<TensorView<'i, T>>,
     ) -> Result<(), Error> {
-        self.run_by(queue, out.into(), inp.into(), choices(queue.device().limits())[0])
+        self.run_by(queue, out.into(), inp.into(), None)
     }
 
-    /// The kernel, and its split of the rows or columns.
-    fn split<T: Element>(
-        self,
-        blocks: Blocks,
-        shape: [u32; 2],
-        multiprocessors: u32,
-    ) -> (&'static KernelOf<ReduceArgs<T>, ReduceShape>, Split) {
-        let kernel = if self.is_of_rows { T::rows(blocks) } else { <T as AxisKernels>::columns(blocks) };
+    /// The kernels that a device can run.
+    #[doc(hidden)]
+    pub fn choices<T: Element>(self, limits: &Limits) -> impl Iterator<Item = Blocks> {
+        let clusters =
+            Some(Blocks::Clusters).filter(|by| self.is_of_rows && limits.runs(self.kernel::<T>(*by).meta));
+        choices(limits).iter().copied().chain(clusters)
+    }
+
+    /// The kernel that reads the matrix.
+    #[doc(hidden)]
+    pub fn kernel<T: Element>(self, blocks: Blocks) -> &'static KernelOf<ReduceArgs<T>, ReduceShape> {
+        if self.is_of_rows { T::rows(blocks) } else { <T as AxisKernels>::columns(blocks) }
+    }
+
+    /// The kernel's split of the rows or columns.
+    fn split<T: Element>(self, device: &Device, blocks: Blocks, shape: [u32; 2]) -> Split {
+        let kernel = self.kernel::<T>(blocks);
         let by = if self.is_of_rows { Split::of_rows } else { Split::of_columns };
-        (kernel, by(blocks, shape, [kernel.vector, kernel.block], multiprocessors))
+        let of_device = [device.multiprocessors().max(1) as u32, device.limits().max_cluster];
+        by(blocks, shape, [kernel.vector, kernel.block], of_device)
     }
 
-    /// Runs the kernels for a GPU or for a CPU.
+    /// The kernels for a matrix, and their split of it.
+    fn choose<T: Element>(self, device: &Device, shape: [u32; 2]) -> (Blocks, Split) {
+        let blocks = choices(device.limits())[0];
+        let split = self.split::<T>(device, blocks, shape);
+        let clusters = self.choices::<T>(device.limits()).find(|by| *by == Blocks::Clusters);
+        // The clusters' barrier takes less time than a second launch.
+        if let Some(clusters) = clusters.filter(|_| blocks == Blocks::Wide && split.parts > 1) {
+            let of_clusters = self.split::<T>(device, clusters, shape);
+            let of_thread = of_clusters.chunk / (of_clusters.block * self.kernel::<T>(clusters).vector);
+            if of_clusters.parts >= split.parts || of_thread <= MOST_OF_CLUSTER {
+                return (clusters, of_clusters);
+            }
+        }
+        (blocks, split)
+    }
+
+    /// Runs the kernels of a choice, or those that suit the matrix.
     #[doc(hidden)]
     pub fn run_by<T: ElementAs<O>, O: Element>(
         self,
         queue: &impl Queue,
         mut out: TensorViewMut<'_, O>,
         inp: TensorView<'_, T>,
-        blocks: Blocks,
+        by: Option<Blocks>,
     ) -> Result<(), Error> {
         let operation = Operation::new(NAME, queue);
         let Rows { rows, cols, stride } = operation.matrix("input", &inp, inp.shape())?;
@@ -224,13 +270,13 @@ impl Reduce {
         if outputs == 0 {
             return Ok(());
         }
-        let multiprocessors = queue.device().multiprocessors().max(1) as u32;
-        let (kernel, Split { log_threads, parts, chunk }) =
-            self.split::<T>(blocks, [rows, cols], multiprocessors);
+        let of = |by| (by, self.split::<T>(queue.device(), by, [rows, cols]));
+        let (blocks, split) = by.map_or_else(|| self.choose::<T>(queue.device(), [rows, cols]), of);
+        let (kernel, Split { block, log_threads, parts, chunk }) = (self.kernel::<T>(blocks), split);
         let config = if self.is_of_rows {
-            kernel.rows(rows, parts, log_threads)
+            kernel.rows(blocks, rows, parts, [block, log_threads])
         } else {
-            kernel.columns(cols, parts, log_threads)
+            kernel.columns(cols, parts, [block, log_threads])
         };
         let (is_sum, sign, scale) = match self.reduction {
             Reduction::Sum => (SUM, 1.0, 1.0),
@@ -259,7 +305,7 @@ impl Reduce {
         // SAFETY: shapes and devices were checked, outputs are borrowed exclusively, and the launch matches the split. The
         // launches run one after the other. Later uses of the memory wait for the device or are queued after this.
         unsafe {
-            if parts == 1 {
+            if parts == 1 || blocks == Blocks::Clusters {
                 return Ok(kernel.launch(queue, config, args)?);
             }
             let mut of_parts = queue.alloc_unwritten::<f32>(parts as usize * outputs as usize)?;
@@ -269,9 +315,7 @@ impl Reduce {
             let args =
                 FinishLaunch { out, full, parts: of_parts, count: parts, outputs, scale, flags: is_sum };
             let finish = T::finish(blocks);
-            // It may begin before the previous launch has ended.
-            let config = finish.finish(outputs).with_programmatic_stream_serialization();
-            Ok(finish.launch(queue, config, args)?)
+            Ok(finish.launch(queue, finish.finish(outputs), args)?)
         }
     }
 }
@@ -280,33 +324,37 @@ impl Reduce {
 mod tests {
     use super::*;
 
-    const H100: u32 = 132;
+    const H100: [u32; 2] = [132, 16];
 
     #[test]
     fn few_long_rows_are_split_evenly_over_the_multiprocessors() {
         let rows = |rows, cols| Split::of_rows(Blocks::Wide, [rows, cols], [4, 256], H100);
         let split = rows(1, 1 << 28);
-        assert_eq!((split.log_threads, split.parts), (8, 528));
-        assert!(split.chunk.is_multiple_of(256) && u64::from(split.chunk) * 527 < 1 << 28);
-        assert_eq!(rows(1024, 131_072), Split { log_threads: 8, parts: 1, chunk: 131_072 });
-        assert_eq!(rows(131_072, 256), Split { log_threads: 3, parts: 1, chunk: 256 });
-        assert_eq!(rows(7, 3), Split { log_threads: 0, parts: 1, chunk: 3 });
+        assert_eq!((split.log_threads, split.parts), (8, 396));
+        assert!(split.chunk.is_multiple_of(256) && u64::from(split.chunk) * 395 < 1 << 28);
+        assert_eq!(rows(1024, 131_072), Split { block: 256, log_threads: 8, parts: 1, chunk: 131_072 });
+        assert_eq!(rows(131_072, 256), Split { block: 256, log_threads: 3, parts: 1, chunk: 256 });
+        assert_eq!(rows(27, 688), Split { block: 32, log_threads: 5, parts: 1, chunk: 688 });
+        assert_eq!(rows(7, 3), Split { block: 32, log_threads: 0, parts: 1, chunk: 3 });
         assert_eq!(rows(7, 0).parts, 1);
+        let cluster = Split::of_rows(Blocks::Clusters, [7, 140_304], [8, 256], H100);
+        assert_eq!((cluster.block, cluster.parts), (256, 16));
     }
 
     #[test]
     fn columns_of_narrow_matrices_use_all_threads() {
         let columns = |rows, cols| Split::of_columns(Blocks::Wide, [rows, cols], [4, 256], H100);
         assert_eq!(columns(1 << 24, 8).log_threads, 1);
-        assert_eq!(columns(131_072, 256).parts, 264);
-        assert_eq!(columns(1024, 131_072), Split { log_threads: 5, parts: 1, chunk: 1024 });
+        assert_eq!(columns(131_072, 256).parts, 33);
+        assert_eq!(columns(100, 131_072), Split { block: 128, log_threads: 3, parts: 1, chunk: 100 });
+        assert_eq!(columns(2, 1152), Split { block: 64, log_threads: 6, parts: 1, chunk: 2 });
         assert!(columns(i32::MAX as u32, 8).chunk <= 128 * MOST_ROWS);
         assert_eq!(columns(0, 8).parts, 1);
     }
 
     #[test]
     fn a_thread_of_a_cpu_adds_up_few_elements() {
-        let split = Split::of_rows(Blocks::Serial, [1, 1 << 28], [4, 1], 1);
-        assert_eq!(split, Split { log_threads: 0, parts: 16384, chunk: SERIAL });
+        let split = Split::of_rows(Blocks::Serial, [1, 1 << 28], [4, 1], [1, 16]);
+        assert_eq!(split, Split { block: 1, log_threads: 0, parts: 16384, chunk: SERIAL });
     }
 }

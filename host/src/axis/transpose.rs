@@ -1,18 +1,19 @@
 //! The transpose of a matrix.
 
-use axis_kernels::args::{DIRECT, TransposeLaunch};
-use axis_kernels::{Blocks, TransposeKernels};
+use axis_kernels::args::{TransposeArgs, TransposeLaunch, WIDE};
+use axis_kernels::{TransposeKernels, TransposeShape};
 use bytemuck::Pod;
-use cuda_std::launch::RawBuffer;
+use cuda_std::launch::{KernelOf, Limits, RawBuffer};
 use ferrowarp_device::device::Queue;
 use ferrowarp_device::error::{Error, Kind};
 use ferrowarp_device::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
-use super::choices::choices;
 use crate::operation::{MOST, Operation, starts_aligned};
 
 /// The name in errors.
 const NAME: &str = "a transpose";
+/// The fewest elements per multiprocessor for tiles of aligned vectors, and for large tiles of other matrices.
+const LEAST: [u64; 2] = [3072, 4096];
 
 /// The transpose of a matrix in memory; a view is transposed by [`TensorView::t`]. Elements may have any type of 2 or 4 bytes.
 ///
@@ -61,17 +62,36 @@ impl Transpose {
         out: impl Into<TensorViewMut<'o, T>>,
         inp: impl Into<TensorView<'i, T>>,
     ) -> Result<(), Error> {
-        self.run_by(queue, out.into(), inp.into(), choices(queue.device().limits())[0])
+        self.run_by(queue, out.into(), inp.into(), None)
     }
 
-    /// Runs the kernels for a GPU or for a CPU.
+    /// The kernels that a device can run for a matrix of words, which has whole, aligned vectors or not, the default first.
+    #[doc(hidden)]
+    pub fn choices<W: TransposeKernels>(
+        limits: &Limits,
+        multiprocessors: usize,
+        shape: [u32; 2],
+        is_aligned: bool,
+    ) -> Vec<&'static KernelOf<TransposeArgs<W>, TransposeShape>> {
+        let squares = Some(W::SQUARES).filter(|kernel| is_aligned && kernel.has_whole_tiles(shape));
+        let mut wide: Vec<_> = squares.into_iter().chain(W::ANY).collect();
+        // A small matrix has smaller tiles.
+        let least = LEAST[usize::from(squares.is_none())];
+        let of_each = u64::from(shape[0]) * u64::from(shape[1]) / multiprocessors.max(1) as u64;
+        let first = if of_each >= least { 0 } else { wide.len() - 1 };
+        wide.swap(0, first);
+        let serial = Some(W::SERIAL).filter(|_| limits.runs_cpu_only);
+        serial.into_iter().chain(wide).collect()
+    }
+
+    /// Runs the kernel of a choice by its number, or the default.
     #[doc(hidden)]
     pub fn run_by<T: Pod>(
         self,
         queue: &impl Queue,
         mut out: TensorViewMut<'_, T>,
         inp: TensorView<'_, T>,
-        blocks: Blocks,
+        by: Option<usize>,
     ) -> Result<(), Error> {
         const { assert!(size_of::<T>() == 2 || size_of::<T>() == 4, "elements of 2 or 4 bytes can be transposed") };
         let operation = Operation::new(NAME, queue);
@@ -88,29 +108,26 @@ impl Transpose {
         }
         let (out, inp) = (out.raw(), inp.raw());
         if size_of::<T>() == 2 {
-            Self::launch::<u16>(queue, blocks, (out.cast(), of_out), (inp.cast(), of_inp))
+            Self::launch::<u16>(queue, by, (out.cast(), of_out), (inp.cast(), of_inp))
         } else {
-            Self::launch::<u32>(queue, blocks, (out.cast(), of_out), (inp.cast(), of_inp))
+            Self::launch::<u32>(queue, by, (out.cast(), of_out), (inp.cast(), of_inp))
         }
     }
 
     fn launch<W: TransposeKernels>(
         queue: &impl Queue,
-        blocks: Blocks,
+        by: Option<usize>,
         (out, of_out): (RawBuffer<W>, Rows),
         (inp, of_inp): (RawBuffer<W>, Rows),
     ) -> Result<(), Error> {
         let (out_stride, inp_stride) = (of_out.stride, of_inp.stride);
-        let [rows, cols] = [of_inp.rows as u32, of_inp.cols as u32];
-        let is_aligned = starts_aligned(&[(out, out_stride), (inp, inp_stride)]);
-        let multiprocessors = queue.device().multiprocessors().max(1) as u32;
-        let tiles = W::transpose(blocks, is_aligned).tiles(
-            [rows, cols],
-            [inp_stride, out_stride].map(|stride| stride as u64),
-            is_aligned,
-            multiprocessors,
-        );
-        let kernel = W::transpose(blocks, is_aligned && !tiles.is_direct);
+        let shape = [of_inp.rows as u32, of_inp.cols as u32];
+        let is_aligned = starts_aligned(&[(out, out_stride), (inp, inp_stride)])
+            && shape.iter().all(|extent| extent.is_multiple_of(W::VECTOR));
+        let (limits, multiprocessors) = (queue.device().limits(), queue.device().multiprocessors());
+        let kernel = Self::choices::<W>(limits, multiprocessors, shape, is_aligned)[by.unwrap_or(0)];
+        let ([rows, cols], [log_rows, log_cols]) = (shape, kernel.tile(shape));
+        let (config, is_wide) = kernel.config(shape);
         let args = TransposeLaunch {
             out,
             inp,
@@ -118,13 +135,9 @@ impl Transpose {
             inp_stride: inp_stride as u64,
             rows,
             cols,
-            tile_rows: tiles.rows,
-            tile_cols: tiles.cols,
-            flags: if tiles.is_direct { DIRECT } else { 0 },
-        };
-        let Some(config) = kernel.config(tiles, size_of::<W>()) else {
-            let (value, most) = (tiles.count as usize, i32::MAX as usize);
-            return Err(Error::from(Kind::TooLarge { what: "tiles", value, most }).of(NAME, None));
+            log_rows,
+            log_cols,
+            flags: if is_wide { WIDE } else { 0 },
         };
         // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Elements and words have the same
         // size, and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
@@ -135,35 +148,17 @@ impl Transpose {
 
 #[cfg(test)]
 mod tests {
-    use axis_kernels::TransposeShape;
-    use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+    use super::*;
 
     #[test]
-    fn tiles_fit_shared_memory_and_narrow_matrices_fill_them() {
-        let mut rng = StdRng::seed_from_u64(71);
-        let mut extent = || {
-            let log = rng.random_range(1..24);
-            rng.random_range(1..=1u32 << log)
-        };
-        for _ in 0..2000 {
-            let ([rows, cols], gaps) = ([extent(), extent()], [extent() % 3, extent() % 3]);
-            let strides = [cols + gaps[0], rows + gaps[1]];
-            for (kernel, bytes) in
-                [(TransposeShape { vector: 8, block: 256 }, 2), (TransposeShape { vector: 4, block: 256 }, 4)]
-            {
-                let is_aligned = strides.iter().all(|stride| stride.is_multiple_of(kernel.vector));
-                let tiles = kernel.tiles([rows, cols], strides.map(u64::from), is_aligned, 132);
-                let side = 16 * kernel.vector;
-                let context = format!("{rows} x {cols}, strides {strides:?}, {bytes} bytes: {tiles:?}");
-                // A square, and a vector more for each of its rows.
-                assert!(tiles.shared <= side * (side + 2 * kernel.vector), "{context}");
-                assert!(tiles.rows <= rows.max(side) && tiles.cols <= cols.max(side), "{context}");
-                let (area, short) = (tiles.rows * tiles.cols, rows.min(cols));
-                let is_large = u64::from(rows) * u64::from(cols) >= 1 << 24 && rows.max(cols) >= 1 << 14;
-                if is_large && gaps == [0; 2] && short < side {
-                    assert!(2 * area >= side * side, "{context}");
-                }
-            }
-        }
+    fn small_matrices_have_small_tiles_and_narrow_ones_long_tiles() {
+        let limits = Limits::of_gpu(90);
+        let of = |shape, is_aligned| Transpose::choices::<u16>(&limits, 132, shape, is_aligned)[0];
+        assert_eq!(of([2048, 1024], true).meta.name, "axis_transpose_b16");
+        assert_eq!(of([2048, 1024], false).meta.name, "axis_transpose_b16_any");
+        assert_eq!(of([64, 64], true).meta.name, "axis_transpose_b16_few");
+        assert_eq!(of([3, 1 << 20], false).tile([3, 1 << 20]), [2, 9]);
+        let (config, is_wide) = of([1 << 20, 1], false).config([1 << 20, 1]);
+        assert!(!is_wide && config.shared_bytes == 4096 && config.grid.x == 512);
     }
 }

@@ -9,9 +9,9 @@ use cuda_std::launch::KernelMeta;
 use ferrowarp::axis::{CastTo, ScanBy, choices};
 use ferrowarp::device::Device;
 use ferrowarp::{
-    Cast, CumulativeSum, Element, ElementAs, Error, Reduce, Reduction, TensorView, TensorViewMut, Transpose,
+    Cast, CumulativeSum, Element, ElementAs, Error, Reduction, TensorView, TensorViewMut, Transpose,
 };
-use gpu_kernels::axis::{AxisKernels, Blocks, TransposeKernels as _};
+use gpu_kernels::axis::{Blocks, TransposeKernels};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use crate::case::Case;
@@ -110,11 +110,10 @@ impl<T: Number + Element> Operand<T> {
     where
         T: ElementAs<O>,
     {
-        let Problem { shape: [rows, cols], operation, is_of_rows, .. } = self.problem;
+        let Problem { shape: [rows, cols], is_of_rows, .. } = self.problem;
         let len = if is_of_rows { rows } else { cols };
         self.run(device, Place::matrix([1, len], 0, 0), |to: TensorViewMut<'_, O>, inp| {
-            let reduce = if is_of_rows { Reduce::rows(operation) } else { Reduce::columns(operation) };
-            reduce.run_by(device, to.reshape([len])?, inp, blocks)
+            self.problem.reduce().run_by(device, to.reshape([len])?, inp, Some(blocks))
         })
     }
 
@@ -160,10 +159,10 @@ impl<T: Number + Element> Operand<T> {
         (0..rows).flat_map(of_row).collect()
     }
 
-    fn transpose(&self, device: &Device, blocks: Blocks) -> Result<Outputs> {
+    fn transpose(&self, device: &Device, by: usize) -> Result<Outputs> {
         let [rows, cols] = self.problem.shape;
         self.run(device, self.place_out([cols, rows]), |to: TensorViewMut<'_, T>, inp| {
-            Transpose::new().run_by(device, to, inp, blocks)
+            Transpose::new().run_by(device, to, inp, Some(by))
         })
     }
 
@@ -211,11 +210,12 @@ fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
     let mut cases = Vec::new();
     for problem in problems(REDUCTIONS) {
         let operand = Later::new(|| Operand::<T>::new(problem));
-        for blocks in of_blocks(problem) {
-            let kernel =
-                if problem.is_of_rows { T::rows(blocks) } else { <T as AxisKernels>::columns(blocks) };
-            let mut kernels = vec![kernel.meta];
-            kernels.extend(problem.is_split.then(|| T::finish(blocks).meta));
+        let reduce = problem.reduce();
+        let clusters = reduce.choices::<T>(limits).find(|by| problem.is_split && *by == Blocks::Clusters);
+        for blocks in of_blocks(problem).chain(clusters) {
+            let mut kernels = vec![reduce.kernel::<T>(blocks).meta];
+            let has_finish = problem.is_split && blocks != Blocks::Clusters;
+            kernels.extend(has_finish.then(|| T::finish(blocks).meta));
             let words = move |of: Problem| {
                 let line = if of.is_of_rows { "rows" } else { "columns" };
                 format!("{:?} of {line}{}", of.operation, if of.is_full { " as f32" } else { "" })
@@ -262,24 +262,33 @@ fn of_type<T: Number + ElementAs<f32>>(setting: &Setting) -> Vec<Case> {
     // Elements are moved unchanged: one type of each size.
     for problem in problems(TRANSPOSES).filter(|_| T::NAME != "bf16") {
         let operand = Later::new(|| Operand::<T>::new(problem));
-        for blocks in of_blocks(problem) {
-            let is_short = size_of::<T>() == 2;
-            let of = |is_aligned| {
-                let [short, long] =
-                    [u16::transpose(blocks, is_aligned).meta, u32::transpose(blocks, is_aligned).meta];
-                if is_short { short } else { long }
-            };
-            let kernel = of(problem.is_aligned::<T>(setting.profile.multiprocessors));
+        let kernels = if size_of::<T>() == 2 {
+            transposes::<u16>(problem, setting)
+        } else {
+            transposes::<u32>(problem, setting)
+        };
+        for (by, kernel) in kernels.into_iter().enumerate() {
+            if is_tiny && !kernel.cpu_only && T::NAME != "f32" {
+                continue;
+            }
             cases.push(case(
                 (problem, &operand),
                 vec![kernel],
                 |_| "transpose".to_owned(),
-                move |operand, device| operand.transpose(device, blocks),
+                move |operand, device| operand.transpose(device, by),
                 Operand::expected_transpose,
             ));
         }
     }
     cases
+}
+
+/// The kernels that transpose a problem's matrix.
+fn transposes<W: TransposeKernels>(problem: &Problem, setting: &Setting) -> Vec<&'static KernelMeta> {
+    let (limits, multiprocessors) = (&setting.profile.limits, setting.profile.multiprocessors);
+    let shape = problem.shape.map(|extent| extent as u32);
+    let kernels = Transpose::choices::<W>(limits, multiprocessors, shape, problem.is_aligned::<W>());
+    kernels.into_iter().map(|kernel| kernel.meta).collect()
 }
 
 /// A case of a copy.

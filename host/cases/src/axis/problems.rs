@@ -1,7 +1,6 @@
 //! The matrices and their operations.
 
-use ferrowarp::Reduction;
-use gpu_kernels::axis::TransposeShape;
+use ferrowarp::{Reduce, Reduction};
 
 use crate::scopes::{DEVICE, EMULATORS, LARGER, SMALL, Scope, TINY, setters};
 use Reduction::{Max, Mean, Min};
@@ -44,17 +43,15 @@ pub(super) struct Problem {
 }
 
 impl Problem {
-    /// Whether the transpose takes the kernel for aligned rows.
-    pub fn is_aligned<T>(&self, multiprocessors: usize) -> bool {
+    /// Its reduction.
+    pub fn reduce(&self) -> Reduce {
+        if self.is_of_rows { Reduce::rows(self.operation) } else { Reduce::columns(self.operation) }
+    }
+
+    /// Whether the matrix and its transpose have whole, aligned vectors.
+    pub fn is_aligned<T>(&self) -> bool {
         let Self { shape: [rows, cols], gap, start, later, .. } = *self;
-        let starts = [rows + gap, cols + gap, start, start + later];
-        let vector = 16 / size_of::<T>();
-        let is_aligned = starts.iter().all(|len| len.is_multiple_of(vector));
-        let shape = TransposeShape { vector: vector as u32, block: 256 };
-        let strides = [cols + gap, rows + gap].map(|stride| stride as u64);
-        let tiles =
-            shape.tiles([rows as u32, cols as u32], strides, is_aligned, multiprocessors.max(1) as u32);
-        is_aligned && !tiles.is_direct
+        [rows, cols, gap, start, start + later].iter().all(|len| len.is_multiple_of(16 / size_of::<T>()))
     }
 }
 
