@@ -1,7 +1,7 @@
 //! What all operations check.
 
 use bytemuck::Pod;
-use cuda_std::launch::{Limits, RawBuffer};
+use cuda_std::launch::{LaunchConfig, Limits, RawBuffer};
 
 use ferrowarp_device::device::{Device, Queue};
 use ferrowarp_device::error::{Error, Kind};
@@ -142,6 +142,19 @@ pub(crate) fn read<T: Pod>(view: &Option<TensorView<'_, T>>) -> RawBuffer<T> {
 /// The elements of an output as a launch argument; null for `None`.
 pub(crate) fn written<T: Pod>(view: &mut Option<TensorViewMut<'_, T>>) -> RawBuffer<T> {
     view.as_mut().map_or(RawBuffer::NULL, TensorViewMut::raw)
+}
+
+/// The most bytes of a matrix whose launch begins before the one before it has ended. For a larger matrix that saves less time
+/// than it costs: the blocks are spread less evenly over the multiprocessors.
+const MOST_EARLY_BYTES: usize = 3 << 20;
+
+/// Lets the launch for a matrix begin early if it is small. The kernel waits for the earlier work.
+pub(crate) fn early(config: LaunchConfig, rows: u32, row_bytes: usize) -> LaunchConfig {
+    if row_bytes.saturating_mul(rows as usize) <= MOST_EARLY_BYTES {
+        config.with_programmatic_stream_serialization()
+    } else {
+        config
+    }
 }
 
 /// Whether a row is a whole number of 16-byte vectors and every row of each buffer, with its stride, starts at a multiple of

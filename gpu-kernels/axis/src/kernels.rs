@@ -8,14 +8,16 @@ use super::cast::axis_cast;
 use super::columns::axis_columns;
 use super::finish::axis_finish;
 use super::rows::axis_rows;
-use super::scan::{axis_scan, axis_scan_clear, axis_scan_grid, axis_scan_serial};
+use super::scan::{axis_scan, axis_scan_clear, axis_scan_grid, axis_scan_serial, axis_scan_short};
 use super::shapes::{Blocks, CastShape, ReduceShape, ScanShape, TransposeShape};
 use super::transpose::{axis_transpose, axis_transpose_any, axis_transpose_serial};
 
 /// An element type that has kernels.
 pub trait AxisKernels: Sized + 'static {
-    /// Cumulative sums of rows, a block or a part of one per row.
-    const SCAN: &'static KernelOf<ScanArgs<Self>, ScanShape>;
+    /// Cumulative sums of short rows, a few lanes per row, if all start at multiples of 16 bytes or not.
+    const SCAN_SHORT: &'static [KernelOf<ScanArgs<Self>, ScanShape>];
+    /// Cumulative sums of rows, a block per row, likewise.
+    const SCAN: &'static [KernelOf<ScanArgs<Self>, ScanShape>];
     /// Cumulative sums of rows of any length; the blocks wait for each other.
     const SCAN_GRID: &'static KernelOf<ScanArgs<Self>, ScanShape>;
     /// Cumulative sums of rows of any length, one thread per row.
@@ -31,8 +33,10 @@ pub trait AxisKernels: Sized + 'static {
 macro_rules! kernels {
     ($($ty:ident),*) => {$(
         impl AxisKernels for $ty {
-            const SCAN: &'static KernelOf<ScanArgs<Self>, ScanShape> =
-                &<axis_scan as KernelsOf<ScanArgs<$ty>>>::INSTANCES[0];
+            const SCAN_SHORT: &'static [KernelOf<ScanArgs<Self>, ScanShape>] =
+                <axis_scan_short as KernelsOf<ScanArgs<$ty>>>::INSTANCES;
+            const SCAN: &'static [KernelOf<ScanArgs<Self>, ScanShape>] =
+                <axis_scan as KernelsOf<ScanArgs<$ty>>>::INSTANCES;
             const SCAN_GRID: &'static KernelOf<ScanArgs<Self>, ScanShape> =
                 &<axis_scan_grid as KernelsOf<ScanArgs<$ty>>>::INSTANCES[0];
             const SCAN_SERIAL: &'static KernelOf<ScanArgs<Self>> =

@@ -1,15 +1,18 @@
 //! Cumulative sums of rows.
 //!
-//! A tile is 8192 elements of a row. Each warp has 512 neighbouring elements of it, and adds them up by shuffles. A few lanes
-//! have a short row. Sums are added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group,
-//! and then those of the groups. So a result depends neither on timing nor on which block has which tile.
+//! A tile is 8192 elements of a row. Each warp has 512 neighbouring elements of it, and adds them up by shuffles. Sums are
+//! added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group, and then those of the
+//! groups. So a result depends neither on timing nor on which block has which tile.
 //!
-//! [`axis_scan()`] takes rows of one tile, or so many longer rows that each block has one. In [`axis_scan_grid()`] blocks share
+//! In [`axis_scan_short()`] a few lanes have a short row. [`axis_scan()`] takes longer rows of one tile, or so many of several
+//! tiles that each block has one. In [`axis_scan_grid()`] blocks share
 //! long rows, and read each element once: a block publishes the sum of its tile, and waits for the sums of the tiles before it.
 //! It goes back only to the group of its own
 //! last tile, because it knows the sum of all groups before. All blocks are on the device at once. A block publishes
 //! the sum of its next tile before it waits for the sums that the current tile needs. The current tile stays in shared
 //! memory meanwhile, and the loads of the tile after the next are in flight.
+//@ ptx(axis_scan_short_f32, axis_scan_short_f16, axis_scan_short_bf16): bar.sync == 0, .shared == 0, .local == 0
+//@ ptx(axis_scan_f32, axis_scan_bf16, axis_scan_short_f32, axis_scan_short_bf16, compute_90+): griddepcontrol.wait == 1
 //@ ptx(axis_scan_f32): ld.global.nc.v4 >= 8, st.global.v4 == 4, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 >= 4, st.global.v4 == 2, bar.sync == 1, .local == 0
 //@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 5, .local == 0
@@ -21,7 +24,7 @@ use cuda_std::{grid, kernel, shared_array, thread};
 use super::args::ScanArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::ScanShape;
-use super::tile::{BLOCK, GROUP, OF_WARP, Share, TILE, WARPS, add_up, add_warps, lane};
+use super::tile::{BLOCK, GROUP, OF_WARP, Share, TILE, WARPS, add_lanes, add_up, add_warps, lane};
 use common_kernels::element::{Element, Number};
 
 /// Elements that a CPU's thread adds up before it adds their sum to the sum of the elements before.
@@ -31,43 +34,112 @@ const HELD: usize = TILE / BLOCK / 4;
 /// The bit of a published word that marks it as written. The lower 16 bits are half of a number.
 const WRITTEN: u32 = 1 << 16;
 
-/// Computes the cumulative sums of rows, tile by tile.
+/// Computes the cumulative sums of short rows.
 ///
-/// `threads` threads share a row, whole warps or a power of two. They hold it or, if they are a block, a tile of it. Launched
-/// with blocks of 512 threads along x, enough for the rows.
+/// `threads` neighbouring lanes have a row, a vector each. A lane has a vector of `ROWS` rows. Launched with blocks of 128
+/// threads along x, enough for the rows. With `WHOLE` all rows start at multiples of 16 bytes.
 ///
 /// # Safety
 /// The launch is as described. The pointers are valid for their shapes and strides; the flags hold; no other code uses
 /// `out`, and no code writes `inp`.
 #[kernel(
+    max_threads = 128,
+    args,
+    facts: ScanShape = ScanShape { tile: 32 * N as u32, of_warp: (32 * N * ROWS) as u32, block: 128 },
+    instances(
+        WHOLE = true {
+            axis_scan_short_f32 = <f32, 4, 4>;
+            axis_scan_short_f16 = <f16, 8, 4>;
+            axis_scan_short_bf16 = <bf16, 8, 4>;
+        }
+        WHOLE = false {
+            axis_scan_short_f32_any = <f32, 4, 4>;
+            axis_scan_short_f16_any = <f16, 8, 2>;
+            axis_scan_short_bf16_any = <bf16, 8, 2>;
+        }
+    ),
+)]
+pub unsafe fn axis_scan_short<T, const N: usize, const ROWS: usize, const WHOLE: bool>(args: ScanArgs<T>)
+where
+    T: Element<N>,
+{
+    grid::wait_for_dependencies();
+    grid::launch_dependents();
+    let (lane, lanes) = (lane() as u32, args.threads);
+    let (group, groups, own) = (lane / lanes, 32 / lanes, lane % lanes);
+    let first = thread::index_1d() / 32 * ROWS as u32 * groups + group;
+    // Lanes without a row take part in the shuffles.
+    let place = |i: usize| {
+        let row = first + i as u32 * groups;
+        if group < groups && row < args.rows { (row as usize, args.cols) } else { (0, 0) }
+    };
+    let (row, share) = (
+        |i| place(i).0,
+        |i| {
+            let (row, cols) = place(i);
+            Share::<WHOLE>::new(&args, row, [N as u32 * own, 0], cols)
+        },
+    );
+    // SAFETY: the rows have the shares' columns; all lanes call `add_lanes`.
+    unsafe {
+        let inp = |i| args.inp.add(row(i) * args.inp_stride as usize);
+        let packed: [[u32x4; 1]; ROWS] = core::array::from_fn(|i| share(i).load::<T, N, 1>(inp(i)));
+        let mut x = core::array::from_fn(|i| share(i).unpack::<T, N, 1>(inp(i), packed[i])[0]);
+        let before: [[f32; 2]; ROWS] = add_lanes(&mut x, [own, lanes]);
+        for i in 0..ROWS {
+            let out = args.out.add(row(i) * args.out_stride as usize);
+            share(i).store::<T, N, 1>(out, before[i][0], [x[i]]);
+        }
+    }
+}
+
+/// Computes the cumulative sums of rows, tile by tile.
+///
+/// A block has a row, or a tile of it at a time, or each `threads` threads of it, 32 or 64, have a row. Launched with blocks of
+/// whole warps along x, enough for the rows, with 512 threads for rows of several tiles. With `WHOLE` all rows start at
+/// multiples of 16 bytes.
+///
+/// # Safety
+/// Same as for [`axis_scan_short()`].
+#[kernel(
     max_threads = 512,
     args,
     facts: ScanShape = ScanShape { tile: TILE as u32, of_warp: OF_WARP as u32, block: BLOCK as u32 },
     instances(
-        axis_scan_f32 = <f32, 4, 4>;
-        axis_scan_f16 = <f16, 8, 2>, min_blocks = 2;
-        axis_scan_bf16 = <bf16, 8, 2>, min_blocks = 2;
+        WHOLE = true {
+            axis_scan_f32 = <f32, 4, 4>;
+            axis_scan_f16 = <f16, 8, 2>, min_blocks = 3;
+            axis_scan_bf16 = <bf16, 8, 2>, min_blocks = 3;
+        }
+        WHOLE = false {
+            axis_scan_f32_any = <f32, 4, 4>, min_blocks = 2;
+            axis_scan_f16_any = <f16, 8, 2>, min_blocks = 2;
+            axis_scan_bf16_any = <bf16, 8, 2>, min_blocks = 2;
+        }
     ),
 )]
-pub unsafe fn axis_scan<T, const N: usize, const VECTORS: usize>(args: ScanArgs<T>)
+pub unsafe fn axis_scan<T, const N: usize, const VECTORS: usize, const WHOLE: bool>(args: ScanArgs<T>)
 where
     T: Element<N>,
 {
+    grid::wait_for_dependencies();
+    grid::launch_dependents();
     let shared = shared_array![f32; 2 * WARPS];
-    let (tid, threads) = (thread::thread_idx_x(), args.threads);
-    let (group, groups) = (tid / threads, BLOCK as u32 / threads);
-    let (of_row, lanes) = (tid % threads, threads.min(32));
-    let row = (thread::block_idx_x() * groups + group) as usize;
+    let (tid, block, threads) = (thread::thread_idx_x(), thread::block_dim_x(), args.threads);
     // Threads without a row reach the barriers too.
-    let (row, cols) = if group < groups && row < args.rows as usize { (row, args.cols) } else { (0, 0) };
+    let (log, of_row) = (threads.trailing_zeros(), if threads < block { tid & (threads - 1) } else { tid });
+    let row = if threads < block {
+        (thread::block_idx_x() * (block >> log)) + (tid >> log)
+    } else {
+        thread::block_idx_x()
+    };
+    let (row, cols) = if row < args.rows { (row as usize, args.cols) } else { (0, 0) };
     let inp = args.inp.wrapping_add(row * args.inp_stride as usize);
     let out = args.out.wrapping_add(row * args.out_stride as usize);
-    let (warp, step) = (of_row / 32, N as u32 * lanes);
-    let of_group = [tid / 32 - warp, if group < groups { threads / lanes } else { 0 }].map(|x| x as usize);
-    let share = |tile: u32| {
-        let first = tile * TILE as u32 + warp * OF_WARP as u32 + N as u32 * (of_row % lanes);
-        Share::new(&args, row, [first, step], cols)
-    };
+    let first = of_row / 32 * OF_WARP as u32 + (N * lane()) as u32;
+    let of_group = [(tid - of_row) / 32, threads / 32].map(|warps| warps as usize);
+    let share =
+        |tile: u32| Share::<WHOLE>::new(&args, row, [tile * TILE as u32 + first, 32 * N as u32], cols);
     // SAFETY: the row has the share's columns.
     let load = |tile: u32| -> [u32x4; VECTORS] { unsafe { share(tile).load::<T, N, VECTORS>(inp) } };
     let mut packed = load(0);
@@ -82,7 +154,7 @@ where
             if N > 4 && tile + 1 < args.tiles {
                 packed = load(tile + 1);
             }
-            let (x, of_warp) = add_up(x, lanes);
+            let (x, of_warp) = add_up(x);
             let [before, of_tile] = add_warps(shared.add(tile as usize % 2 * WARPS), of_warp, of_group);
             share(tile).store::<T, N, VECTORS>(out, of_groups + of_tiles + before, x);
             of_tiles += of_tile;
@@ -101,7 +173,7 @@ where
 /// Launched with at most 496 blocks of 512 threads along x, and at most one per tile. `sums` holds zeros before the launch.
 ///
 /// # Safety
-/// Same as for [`axis_scan()`], except the limit on the columns; no other code uses `sums`, a multiple of 16. The number of
+/// Same as for [`axis_scan_short()`]; no other code uses `sums`, a multiple of 16. The number of
 /// tiles plus twice the number of blocks fits `u32`.
 #[kernel(
     cooperative,
@@ -135,7 +207,7 @@ where
     let out = |at: Place| unsafe { args.out.add(at.row as usize * args.out_stride as usize) };
     let share = |at: Place| {
         let first = at.of_row * TILE as u32 + (tid / 32 * OF_WARP + N * lane()) as u32;
-        Share::new(&args, at.row as usize, [first, 32 * N as u32], args.cols)
+        Share::<false>::new(&args, at.row as usize, [first, 32 * N as u32], args.cols)
     };
     // SAFETY: there is a sum for each tile of the matrix.
     let sum_of = |tile: u32| unsafe { args.sums.cast::<[u32; 4]>().add(tile as usize) };
@@ -151,7 +223,7 @@ where
     let publish = |at: Place, packed: [u32x4; VECTORS]| {
         // SAFETY: all threads of the block execute this. Only the functions of `grid` access the words of `sums`.
         unsafe {
-            let (x, of_warp) = add_up(share(at).unpack(inp(at), packed), 32);
+            let (x, of_warp) = add_up(share(at).unpack(inp(at), packed));
             let [before, of_tile] = add_warps(of_warps, of_warp, [0, WARPS]);
             if tid == 0 {
                 let bits = of_tile.to_bits();
@@ -262,7 +334,7 @@ pub unsafe fn axis_scan_clear(sums: *mut u32, count: u32) {
 /// Launched with one block of one thread per row.
 ///
 /// # Safety
-/// Same as for [`axis_scan()`], except the limit on the columns.
+/// Same as for [`axis_scan_short()`].
 #[kernel(
     max_threads = 1,
     args,

@@ -60,15 +60,21 @@ impl ScanShape {
     /// The largest number of blocks of a launch whose blocks wait for each other.
     pub const MOST_BLOCKS: u32 = MOST_BLOCKS as u32;
 
-    /// Returns the number of threads that share a row of `cols` columns: whole warps, or a power of two.
-    pub fn threads(&self, cols: u32) -> u32 {
-        let threads = cols.min(self.tile).div_ceil(self.of_warp / 32);
-        if threads > 32 { threads.next_multiple_of(32) } else { threads.next_power_of_two() }
+    /// Returns the number of lanes that share a short row of `cols` columns, and the launch for `rows` of them.
+    pub fn short(&self, rows: u32, cols: u32) -> (u32, LaunchConfig) {
+        let lanes = cols.div_ceil(self.tile / 32);
+        let of_block = self.block / 32 * (32 / lanes) * (self.of_warp / self.tile);
+        let config = LaunchConfig::new(rows.div_ceil(of_block), self.block);
+        (lanes, config)
     }
 
-    /// Returns the launch for `rows` rows of `threads` threads each.
-    pub fn rows(&self, rows: u32, threads: u32) -> LaunchConfig {
-        LaunchConfig::new(rows.div_ceil(self.block / threads), self.block)
+    /// Returns the number of threads that share a row of `cols` columns, and the launch for `rows` of them.
+    pub fn rows(&self, rows: u32, cols: u32) -> (u32, LaunchConfig) {
+        let threads = 32 * cols.min(self.tile).div_ceil(self.of_warp);
+        // With smaller blocks a multiprocessor has fewer warps.
+        let at_once = if threads <= 64 { 128 / threads } else { 1 };
+        let config = LaunchConfig::new(rows.div_ceil(at_once), threads * at_once);
+        (threads, config)
     }
 }
 

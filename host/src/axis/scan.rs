@@ -9,7 +9,7 @@ use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 
 use crate::element::Element;
-use crate::operation::{MOST, Operation};
+use crate::operation::{MOST, Operation, early};
 
 /// The name in errors.
 const NAME: &str = "a cumulative sum";
@@ -40,7 +40,7 @@ pub struct CumulativeSum {}
 pub enum ScanBy {
     /// One thread per row, on a CPU.
     Serial,
-    /// Threads of a block per row.
+    /// A few lanes per short row, or warps of a block per row.
     Rows,
     /// At most this many blocks, which wait for each other.
     Grid(u32),
@@ -51,7 +51,7 @@ impl ScanBy {
     pub fn kernels<T: Element>(self) -> Vec<&'static KernelMeta> {
         match self {
             ScanBy::Serial => vec![T::SCAN_SERIAL.meta],
-            ScanBy::Rows => vec![T::SCAN.meta],
+            ScanBy::Rows => T::SCAN_SHORT.iter().chain(T::SCAN).map(|kernel| kernel.meta).collect(),
             ScanBy::Grid(_) => vec![T::SCAN_GRID.meta, axis_scan_clear::META],
         }
     }
@@ -100,7 +100,7 @@ impl CumulativeSum {
     ) -> impl Iterator<Item = ScanBy> + use<T> {
         let serial = limits.runs_cpu_only.then_some(ScanBy::Serial);
         let mut by = [ScanBy::Rows, ScanBy::Grid(ScanShape::MOST_BLOCKS)];
-        if cols > T::SCAN.tile as usize && rows < ROWS * multiprocessors {
+        if cols > T::SCAN_GRID.tile as usize && rows < ROWS * multiprocessors {
             by.reverse();
         }
         serial.into_iter().chain(by)
@@ -133,10 +133,10 @@ impl CumulativeSum {
         };
         let is_alike = start(out, out_stride) == start(inp, inp_stride);
         let starts_within = start(out, out_stride) != [0, 0];
+        let instance = usize::from(starts_within || !is_alike);
         let span = cols + if starts_within { 16 / size_of::<T>() as u32 - 1 } else { 0 };
         let shape = [rows as usize, span as usize];
         let by = by.or_else(|| Self::choices::<T>(device.limits(), device.multiprocessors(), shape).next());
-        let threads = T::SCAN.threads(span);
         let args = ScanLaunch {
             out,
             inp,
@@ -146,16 +146,31 @@ impl CumulativeSum {
             rows,
             cols,
             tiles: span.div_ceil(T::SCAN_GRID.tile),
-            threads,
+            threads: 0,
             flags: if is_alike { ALIKE } else { 0 },
         };
-        let tiles = args.tiles;
+        let (tiles, row_bytes) = (args.tiles, cols as usize * size_of::<T>());
         // SAFETY: shapes and devices were checked, outputs are borrowed exclusively, and the kernel can do the columns.
         // Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
             match by.expect("one kernel takes any rows") {
                 ScanBy::Serial => T::SCAN_SERIAL.launch(queue, LaunchConfig::new(rows, 1), args)?,
-                ScanBy::Rows => T::SCAN.launch(queue, T::SCAN.rows(rows, threads), args)?,
+                ScanBy::Rows if span <= T::SCAN_SHORT[instance].tile => {
+                    let (threads, config) = T::SCAN_SHORT[instance].short(rows, span);
+                    T::SCAN_SHORT[instance].launch(
+                        queue,
+                        early(config, rows, row_bytes),
+                        ScanLaunch { threads, ..args },
+                    )?;
+                }
+                ScanBy::Rows => {
+                    let (threads, config) = T::SCAN[instance].rows(rows, span);
+                    T::SCAN[instance].launch(
+                        queue,
+                        early(config, rows, row_bytes),
+                        ScanLaunch { threads, ..args },
+                    )?;
+                }
                 ScanBy::Grid(most) => {
                     // The kernel adds the number of blocks to a tile's number twice.
                     let most_tiles = u32::MAX - 2 * ScanShape::MOST_BLOCKS;
