@@ -15,13 +15,13 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{load_shared, store_shared, u32x4};
 use cuda_std::shared::dynamic_shared_mem;
-use cuda_std::{cluster, grid, kernel, shared_array, thread, warp};
+use cuda_std::{cluster, kernel, shared_array, thread, warp};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
 use super::exchange::Exchange;
-use super::row::{Columns, Held, log_threads, packed, padded, sums_of_row, sums_of_warp};
+use super::row::{Columns, Held, begin, log_threads, packed, padded, sums_of_row, sums_of_warp};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::shapes::RowsShape;
+use super::{exchange::MOST_BLOCKS, shapes::RowsShape};
 use common_kernels::element::{Element, Output};
 
 /// Computes the gradients of a norm. A part is the rows that a block takes.
@@ -30,7 +30,7 @@ use common_kernels::element::{Element, Output};
 /// block of the cluster do. For each vector they keep the gradients of weight and bias, this row's elements and the next
 /// row's: about 80 registers, plus `N + 16` per vector. A multiprocessor has registers for `AHEAD` such blocks; if that is
 /// 0, it has one block that does not load ahead. Launched with any number of blocks of `BLOCK` threads, or with `CLUSTER` of
-/// clusters of two to eight blocks. There are that many parts.
+/// clusters of two to 16 blocks. There are that many parts.
 ///
 /// With `NARROW`, only as many threads hold a row as it needs, a power of two.
 ///
@@ -46,18 +46,17 @@ use common_kernels::element::{Element, Output};
     max_threads = BLOCK,
     min_blocks = BLOCKS,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_blocks(BLOCKS).in_clusters(CLUSTER)
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, BLOCK, THREADS).with_blocks(BLOCKS)
+        .in_clusters(if CLUSTER { MOST_BLOCKS } else { 1 })
         .with_weights(N, SHIFTED).narrow(NARROW),
     instances(
         T = f32, N = 4, CLUSTER = false, SHIFTED = true, NARROW = false {
-            norm_backward_f32_narrow_s = <32, 4>, NARROW = true;
             norm_backward_f32_64x6s = <64, 6>;
             norm_backward_f32_128x6s = <128, 6>;
             norm_backward_f32_192x6s = <192, 6>;
             norm_backward_f32_256x8s = <256, 8>;
         }
         for T in [f16, bf16], N = 8, CLUSTER = false, SHIFTED = true, NARROW = false {
-            norm_backward_{T}_narrow_s = <32, 2>, NARROW = true;
             norm_backward_{T}_64x2s = <64, 2>;
             norm_backward_{T}_64x3s = <64, 3>;
             norm_backward_{T}_128x3s = <128, 3>;
@@ -109,12 +108,12 @@ pub unsafe fn norm_backward_rows<
     T: Element<N>,
     f32: Output<N>,
 {
+    begin();
     // The sums of the warps, for two turns.
     let of_warps = shared_array![[f32; 2]; 64];
     let tid = thread::thread_idx_x() as usize;
     let (group, of_group, threads) = if NARROW {
-        let more = if SHIFTED { N as u32 - 1 } else { 0 };
-        let log = log_threads(args.cols + more, (N * VECTORS) as u32, SHIFTED);
+        let log = log_threads(args.cols, (N * VECTORS) as u32);
         (tid >> log, tid & ((1 << log) - 1), 1 << log)
     } else {
         (tid / THREADS, tid % THREADS, THREADS)
@@ -122,8 +121,6 @@ pub unsafe fn norm_backward_rows<
     let groups = BLOCK / threads;
     let (rank, blocks) =
         if CLUSTER { (cluster::block_rank() as usize, cluster::num_blocks() as usize) } else { (0, 1) };
-    // The kernel that adds up the parts may start; it waits for them.
-    grid::launch_dependents();
     let block = thread::block_idx_x() as usize / blocks;
     let first_row = block * groups + group;
     let (stride, rows) = (thread::grid_dim_x() as usize / blocks * groups, args.rows as usize);
@@ -364,8 +361,8 @@ unsafe fn add_groups<const N: usize, const VECTORS: usize, const THREADS: usize>
 /// Adds up the groups' sums of each column, in order, and writes them to `part`. The groups' columns may differ.
 ///
 /// # Safety
-/// All threads of the block call this. The dynamic shared memory has [`padded`] elements for the columns of a row; no thread
-/// needs what was in it. `part` has the columns, and no other code uses it.
+/// All threads of the block call this. The dynamic shared memory has [`padded`] elements for the columns of each group; no
+/// thread needs what was in it. `part` has the columns, and no other code uses it.
 #[inline(always)]
 unsafe fn write_sums<const N: usize, const VECTORS: usize, const BLOCK: usize, const SHIFTED: bool>(
     columns: &Columns<SHIFTED>,
@@ -373,25 +370,21 @@ unsafe fn write_sums<const N: usize, const VECTORS: usize, const BLOCK: usize, c
     sums: &[[f32; N]; VECTORS],
     part: *mut f32,
 ) {
-    let (tid, shared) = (thread::thread_idx_x() as usize, dynamic_shared_mem::<f32>());
-    // SAFETY: each column has one thread in each group, and the barriers separate the groups.
+    let (tid, cols) = (thread::thread_idx_x() as usize, columns.len - columns.skip);
+    let of_group = |group: usize| dynamic_shared_mem::<f32>().wrapping_add(group * padded(cols));
+    // SAFETY: each column of a group has one thread, and the barriers separate it from the others.
     unsafe {
-        for group in 0..groups {
-            thread::sync_threads_aligned();
-            if group == own {
-                for i in 0..VECTORS {
-                    for j in 0..N {
-                        if columns.has(i, j) {
-                            let at = shared.add(padded(columns.at(i, j) - columns.skip));
-                            *at = if group > 0 { *at } else { 0.0 } + sums[i][j];
-                        }
-                    }
+        thread::sync_threads_aligned();
+        for i in 0..VECTORS {
+            for j in 0..N {
+                if columns.has(i, j) {
+                    *of_group(own).add(padded(columns.at(i, j) - columns.skip)) = sums[i][j];
                 }
             }
         }
         thread::sync_threads_aligned();
-        for col in (tid..columns.len - columns.skip).step_by(BLOCK) {
-            *part.add(col) = *shared.add(padded(col));
+        for col in (tid..cols).step_by(BLOCK) {
+            *part.add(col) = (0..groups).fold(0.0, |sum, group| sum + *of_group(group).add(padded(col)));
         }
     }
 }

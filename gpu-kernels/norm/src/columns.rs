@@ -1,10 +1,10 @@
 //! The gradients of weight and bias: sums along the columns, in a fixed order.
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::{KernelArgs, grid, kernel, shared_array, thread};
+use cuda_std::{KernelArgs, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
-use super::row::Columns;
+use super::row::{Columns, begin};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::ColumnsShape;
 use common_kernels::element::{Element, Number, Output};
@@ -39,6 +39,7 @@ where
     T: Element<N>,
     f32: Output<N>,
 {
+    begin();
     let (part, parts) = (thread::block_idx_y() as usize, thread::grid_dim_y() as usize);
     let col = N * (thread::block_idx_x() as usize * THREADS + thread::thread_idx_x() as usize);
     if col >= args.cols as usize {
@@ -117,6 +118,7 @@ pub struct SumPartsArgs<T> {
     ),
 )]
 pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize>(args: SumPartsArgs<T>) {
+    begin();
     let shared = shared_array![f32; 512];
     let tid = thread::thread_idx_x() as usize;
     let (lane, own) = (tid % 32, tid / 32);
@@ -124,7 +126,6 @@ pub unsafe fn norm_sum_parts<T: Number, const WARPS: usize, const THREADS: usize
     let is_bias = args.d_weight.is_null() || thread::block_idx_y() > 0;
     let (out, parts) = if is_bias { (args.d_bias, args.of_bias) } else { (args.d_weight, args.of_weight) };
     let mut sums = [0.0; 8];
-    grid::wait_for_dependencies();
     // SAFETY: the kernel's contract. Eight sums keep eight loads in flight; all threads reach the barrier.
     unsafe {
         if col < args.cols as usize {

@@ -6,8 +6,8 @@ use cuda_std::{cluster, shared_array, thread};
 
 use super::row::lanes_sums;
 
-/// The largest number of blocks of a cluster that every GPU with clusters supports.
-pub(super) const MOST_BLOCKS: usize = 8;
+/// The largest number of blocks of a cluster.
+pub(super) const MOST_BLOCKS: usize = 16;
 
 /// Warps of the largest block of a cluster whose blocks exchange sums.
 const MOST_WARPS: usize = 16;
@@ -76,11 +76,21 @@ impl Exchange {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send(self, turn: usize, x: [f32; 2]) {
+        // SAFETY: the caller's promise.
+        unsafe { self.send_of_warp(turn, lanes_sums::<32, 2>(x)) };
+    }
+
+    /// Sends a pair of the warp to all blocks.
+    ///
+    /// # Safety
+    /// Same as for [`Self::send`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn send_of_warp(self, turn: usize, [a, b]: [f32; 2]) {
         let (tid, warps) = (thread::thread_idx_x(), thread::block_dim_x() / 32);
         // SAFETY: a warp writes its own element in each block. All have read what was there: each warp read
         // it before it sent the sums in between, which this one has received.
         unsafe {
-            let [a, b] = lanes_sums::<32, 2>(x);
             if tid % 32 < cluster::num_blocks() {
                 let at = turn % 2 * Self::EACH + (cluster::block_rank() * warps + tid / 32) as usize;
                 let (to, arrived) = (self.of_warps.add(at), self.arrived.add(turn % 2));
@@ -96,22 +106,48 @@ impl Exchange {
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn receive(self, turn: usize) -> [f32; 2] {
-        let (tid, count) = (thread::thread_idx_x(), Self::warps());
-        let mut sums = [0.0; 2];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let of_warps = self.wait(turn);
+            self.fold(of_warps, |_, pair| pair)
+        }
+    }
+
+    /// Waits for the pairs of all warps. Returns where they are.
+    ///
+    /// # Safety
+    /// Same as for [`Self::receive`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn wait(self, turn: usize) -> *const f32x2 {
         // SAFETY: the barrier's phase ends when the sums of all warps have arrived.
         unsafe {
             Barrier::wait_parity_cluster(self.arrived.add(turn % 2), turn as u32 / 2 % 2);
-            if tid == 0 {
+            if thread::thread_idx_x() == 0 {
                 self.expect(turn + 2);
             }
-            for i in 0..Self::EACH as u32 / 32 {
-                let at = 32 * i + tid % 32;
-                if at < count {
-                    let of_warp = *self.of_warps.add(turn % 2 * Self::EACH + at as usize);
-                    sums = [sums[0] + of_warp.x, sums[1] + of_warp.y];
-                }
-            }
-            lanes_sums::<32, 2>(sums)
+            self.of_warps.add(turn % 2 * Self::EACH)
         }
+    }
+
+    /// Adds up what `f` returns for each warp of the cluster and its pair, in a fixed order. All threads get the result.
+    ///
+    /// # Safety
+    /// All threads of the warp call this. [`wait`](Self::wait) has returned `of_warps`.
+    #[inline(always)]
+    pub unsafe fn fold(self, of_warps: *const f32x2, f: impl Fn(u32, [f32; 2]) -> [f32; 2]) -> [f32; 2] {
+        let (lane, count) = (thread::thread_idx_x() % 32, Self::warps());
+        let mut sums = [0.0; 2];
+        for i in 0..Self::EACH as u32 / 32 {
+            let warp = 32 * i + lane;
+            if warp < count {
+                // SAFETY: the warp's pair has arrived.
+                let f32x2 { x, y } = unsafe { *of_warps.add(warp as usize) };
+                let [a, b] = f(warp, [x, y]);
+                sums = [sums[0] + a, sums[1] + b];
+            }
+        }
+        // SAFETY: all lanes execute this.
+        unsafe { lanes_sums::<32, 2>(sums) }
     }
 }

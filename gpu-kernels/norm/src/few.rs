@@ -7,15 +7,15 @@
 //@ allow-local(norm_backward_f32_few_any, compute_75): loads of four rows in flight need a few registers more than there are
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::mem::u32x4;
 use cuda_std::warp::warp_shuffle_xor;
 use cuda_std::{kernel, shared_array, thread};
 
 use super::args::{CENTRED, NormBackwardArgs};
-use super::row::{Columns, Held, sums_of_warp};
+use super::row::{Columns, Held, begin, sums_of_warp};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::FewShape;
 use common_kernels::element::Element;
+use common_kernels::unaligned::Unaligned;
 
 /// Vectors side by side in a block's columns.
 const LANES: usize = 8;
@@ -61,6 +61,7 @@ pub unsafe fn norm_backward_few<
 ) where
     T: Element<N>,
 {
+    begin();
     let (block, blocks) = (thread::block_idx_x() as usize, thread::grid_dim_x() as usize);
     let is_wanted = !args.d_weight.is_null() || !args.d_bias.is_null();
     let of_columns = if is_wanted { (args.cols as usize).div_ceil(N * LANES) } else { 0 };
@@ -101,10 +102,11 @@ unsafe fn rows<T: Element<N>, const N: usize, const VECTORS: usize, const BLOCK:
     // and reads the others' after the barrier.
     unsafe {
         let fetch = |i: usize| -> [Held<VECTORS>; 3] {
-            let x = part(i).load_all(args.inp.add(row * args.inp_stride as usize));
-            let d_out = part(i).load_all(args.d_out.add(row * args.d_out_stride as usize));
-            let none = [u32x4::splat(0); VECTORS];
-            [x, d_out, if args.weight.is_null() { none } else { part(i).load_all(args.weight) }]
+            let x = part(i).fetch_all(args.inp.add(row * args.inp_stride as usize));
+            let d_out = part(i).fetch_all(args.d_out.add(row * args.d_out_stride as usize));
+            let none = [Unaligned::NONE; VECTORS];
+            let weight = if args.weight.is_null() { none } else { part(i).fetch_all(args.weight) };
+            [x, d_out, weight].map(|of| of.map(Unaligned::vector::<T>))
         };
         let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
         let rstd = *args.rstd.add(row);
@@ -187,16 +189,16 @@ unsafe fn columns<T: Element<N>, const N: usize, const BLOCK: usize, const WHOLE
             let fetched: [_; IN_FLIGHT] = core::array::from_fn(|i| {
                 let row = first_row + i * groups;
                 if row >= rows {
-                    return ([u32x4::splat(0)], [u32x4::splat(0)], [0.0; 2]);
+                    return ([Unaligned::NONE], [Unaligned::NONE], [0.0; 2]);
                 }
-                let x: Held<1> = own.load_all(args.inp.add(row * args.inp_stride as usize + first));
-                let d: Held<1> = own.load_all(args.d_out.add(row * args.d_out_stride as usize + first));
+                let x = own.fetch_all::<T, N, 1>(args.inp.add(row * args.inp_stride as usize + first));
+                let d = own.fetch_all::<T, N, 1>(args.d_out.add(row * args.d_out_stride as usize + first));
                 let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
                 (x, d, [mean, *args.rstd.add(row)])
             });
             for i in 0..IN_FLIGHT {
                 let ([x], [d], [mean, rstd]) = fetched[i];
-                let (x, d) = (T::unpack(x), T::unpack(d));
+                let (x, d) = (T::unpack(x.vector::<T>()), T::unpack(d.vector::<T>()));
                 for j in 0..N {
                     sums[0][j] += d[j] * ((x[j] - mean) * rstd);
                     sums[1][j] += d[j];

@@ -12,7 +12,7 @@ use cuda_std::mem::u32x4;
 use cuda_std::{fastmath, kernel, shared_array, thread};
 
 use super::args::{CENTRED, NormArgs};
-use super::row::{Columns, Held, correction, log_threads, packed, sums_of_row};
+use super::row::{Columns, Held, begin, correction, log_threads, packed, sums_of_row};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::RowsShape;
 use common_kernels::element::Element;
@@ -105,11 +105,12 @@ pub unsafe fn norm_rows<
 ) where
     T: Element<N>,
 {
+    begin();
     // The sums of the warps: for the mean, then for the variance.
     let (of_mean, of_variance) = (shared_array![[f32; 1]; 32], shared_array![[f32; 2]; 32]);
     let tid = thread::thread_idx_x() as usize;
     let (row, thread, threads) = if NARROW {
-        let log = log_threads(args.cols, (N * VECTORS) as u32, false);
+        let log = log_threads(args.cols, (N * VECTORS) as u32);
         (thread::block_idx_x() as usize * (BLOCK >> log) + (tid >> log), tid & ((1 << log) - 1), 1 << log)
     } else {
         (thread::block_idx_x() as usize * (BLOCK / THREADS) + tid / THREADS, tid % THREADS, THREADS)

@@ -13,7 +13,7 @@ use cuda_std::{cluster, fastmath, kernel, pipeline, shared_array, thread};
 
 use super::args::{CENTRED, NormArgs};
 use super::exchange::Exchange;
-use super::row::{correction, packed, row_sums};
+use super::row::{begin, correction, lanes_sums, packed, row_sums};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::RowsShape;
 use common_kernels::element::Element;
@@ -21,7 +21,7 @@ use common_kernels::element::Element;
 /// `out = (x - mean) rstd weight + bias` along each row; x is `inp` plus `residual`. Without [`CENTRED`] the mean is 0.
 ///
 /// `THREADS` threads of each block of a cluster hold a row, `VECTORS` vectors of `N` elements each. Launched with a cluster
-/// of at most eight blocks for each row, or a block; its dynamic shared memory has these vectors. It is the fastest kernel
+/// of at most `most` blocks for each row, or a block; its dynamic shared memory has these vectors. It is the fastest kernel
 /// for rows of `least` columns or more.
 ///
 /// # Safety
@@ -33,16 +33,16 @@ use common_kernels::element::Element;
     min_blocks = BLOCKS,
     min_arch = 90,
     args,
-    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, THREADS, THREADS).in_clusters(true)
-        .in_shared(N, least),
+    facts: RowsShape = RowsShape::new(N * THREADS * VECTORS, THREADS, THREADS).in_clusters(most).in_shared(N, least),
     instances(
         T = f32, N = 4 {
-            norm_f32_shared_256x4 = <256, 4, 4>, least = 16385;
-            norm_f32_shared_256x8 = <256, 8, 3>, least = 32769;
+            norm_f32_shared_256x4 = <256, 4, 4>, most = 8, least = 16385;
+            norm_f32_shared_256x8 = <256, 8, 3>, most = 8, least = 32769;
+            norm_f32_shared_256x16 = <256, 16, 3>, most = 16, least = 65537;
         }
         for T in [f16, bf16], N = 8 {
-            norm_{T}_shared_256x4 = <256, 4, 5>, least = 16385;
-            norm_{T}_shared_256x8 = <256, 8, 3>, least = 65537;
+            norm_{T}_shared_256x4 = <256, 4, 5>, most = 8, least = 16385;
+            norm_{T}_shared_256x8 = <256, 8, 3>, most = 16, least = 65537;
         }
     ),
 )]
@@ -57,11 +57,13 @@ pub unsafe fn norm_in_shared<
 ) where
     T: Element<N>,
 {
+    begin();
     // The sums of the warps: for the mean, then for the variance.
     let of_warps = shared_array![[f32; 2]; 64];
     let tid = thread::thread_idx_x() as usize;
     let own = dynamic_shared_mem_aligned::<u32x4>().wrapping_add(tid);
     let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
+    let warps = THREADS as u32 / 32;
     let row = (thread::block_idx_x() / blocks) as usize;
     // The block's vectors of the row, and whether the thread has its vector `i`.
     let vectors = args.cols / N as u32;
@@ -76,7 +78,9 @@ pub unsafe fn norm_in_shared<
         true => unsafe { load_global(from.add(i * step).cast()) },
         false => u32x4::new(0, 0, 0, 0),
     };
-    let (mut weight, mut early_bias, is_bias_early, sums, exchange);
+    let (mut early_weight, mut early_bias, exchange);
+    // Later loads leave registers for more blocks.
+    let (is_weight_early, is_bias_early) = (VECTORS <= 8, N == 4 && VECTORS <= 4);
     // SAFETY: the thread's vectors of a row, and its own shared memory, which it reads after the copies are complete. All threads
     // of the cluster create the exchange.
     unsafe {
@@ -86,18 +90,15 @@ pub unsafe fn norm_in_shared<
                 pipeline::memcpy_async_l2(own.add(i * THREADS), inp.add(i * step).cast::<u32x4>());
             }
         }
-        weight = [u32x4::new(0, 0, 0, 0); VECTORS];
-        early_bias = weight;
-        if !args.weight.is_null() {
-            weight = core::array::from_fn(|i| vector(args.weight.add(from), i));
+        early_weight = [u32x4::new(0, 0, 0, 0); VECTORS];
+        early_bias = early_weight;
+        if is_weight_early && !args.weight.is_null() {
+            early_weight = core::array::from_fn(|i| vector(args.weight.add(from), i));
         }
-        // With 16 bits an element, and with more vectors, this would leave registers for fewer blocks, and be slower.
-        is_bias_early = N == 4 && VECTORS <= 4;
         if is_bias_early && !args.bias.is_null() {
             early_bias = core::array::from_fn(|i| vector(args.bias.add(from), i));
         }
-        sums = if args.has(CENTRED) { 2 } else { 1 };
-        exchange = if blocks > 1 { Some(Exchange::new(sums)) } else { None };
+        exchange = if blocks > 1 { Some(Exchange::new(1)) } else { None };
         pipeline::wait_all();
     }
     // SAFETY: the thread's vectors of a row, and its own shared memory, which it has copied or written.
@@ -122,21 +123,13 @@ pub unsafe fn norm_in_shared<
             }
         }
     }
-    let (mut mean, off, rstd);
-    // SAFETY: all threads of the cluster execute this, and call the sums in the same order. A thread reads only the vectors of
-    // shared memory that it has copied or written.
+    let (mean, off, rstd);
+    // SAFETY: all threads of the cluster execute this. A thread reads only the vectors of shared memory that it has copied or
+    // written.
     unsafe {
         if blocks > 1 {
             cluster::wait();
         }
-        let sums_of_row = |i: usize, x: [f32; 2]| {
-            if let Some(exchange) = exchange {
-                exchange.send(i, x);
-                exchange.receive(i)
-            } else {
-                row_sums::<THREADS, 2>(of_warps.cast::<[f32; 2]>().add(32 * i), x)
-            }
-        };
         // The sums of the differences of the thread's elements to the mean, and of their squares.
         let deviations = |mean: f32| {
             (0..VECTORS).fold([0.0; 2], |sums, i| {
@@ -149,13 +142,49 @@ pub unsafe fn norm_in_shared<
                 x.into_iter().fold(sums, add)
             })
         };
-        mean = 0.0;
-        if args.has(CENTRED) {
-            mean = sums_of_row(0, [deviations(0.0)[0], 0.0])[0] * args.per_column;
-        }
-        let all = sums_of_row(sums - 1, deviations(mean));
+        let sums;
+        (mean, sums) = match exchange {
+            None => {
+                let sums_of_row =
+                    |i: usize, x| row_sums::<THREADS, 2>(of_warps.cast::<[f32; 2]>().add(32 * i), x);
+                let mean = if args.has(CENTRED) {
+                    sums_of_row(0, deviations(0.0))[0] * args.per_column
+                } else {
+                    0.0
+                };
+                (mean, sums_of_row(1, deviations(mean)))
+            }
+            Some(exchange) if !args.has(CENTRED) => {
+                exchange.send(0, deviations(0.0));
+                (0.0, exchange.receive(0))
+            }
+            Some(exchange) => {
+                // A warp sends the mean of its elements, and the squares of the differences to that.
+                let elements = |warp: u32| {
+                    let (first, threads) = (warp / warps * part, THREADS as u32);
+                    let len = part.min(vectors - first.min(vectors));
+                    let more = (len % threads).saturating_sub(warp % warps * 32).min(32);
+                    (N as u32 * (len / threads * 32 + more)) as f32
+                };
+                let count = elements(rank * warps + tid as u32 / 32);
+                let per_element = if count > 0.0 { 1.0 / count } else { 0.0 };
+                let about = lanes_sums::<32, 2>(deviations(0.0))[0] * per_element;
+                let [sum, squares] = lanes_sums::<32, 2>(deviations(about));
+                exchange.send_of_warp(0, [about + sum * per_element, squares - sum * sum * per_element]);
+                let of_warps = exchange.wait(0);
+                let [sum, _] = exchange.fold(of_warps, |warp, [of_warp, _]| [elements(warp) * of_warp, 0.0]);
+                let mean = sum * args.per_column;
+                (
+                    mean,
+                    exchange.fold(of_warps, |warp, [of_warp, squares]| {
+                        let off = elements(warp) * (of_warp - mean);
+                        [off, squares + off * (of_warp - mean)]
+                    }),
+                )
+            }
+        };
         let variance;
-        [off, variance] = correction(all, args.per_column, args.has(CENTRED));
+        [off, variance] = correction(sums, args.per_column, args.has(CENTRED));
         rstd = fastmath::rsqrt_approx(variance + args.epsilon);
     }
     // SAFETY: one thread writes the statistics. The others are the thread's vectors, of existing rows and of its shared memory.
@@ -168,7 +197,9 @@ pub unsafe fn norm_in_shared<
             if has(i) {
                 let mut y = T::unpack(load_shared(own.add(i * THREADS))).map(|x| (x - mean - off) * rstd);
                 if !args.weight.is_null() {
-                    let weight = T::unpack(weight[i]);
+                    let weight =
+                        if is_weight_early { early_weight[i] } else { vector(args.weight.add(from), i) };
+                    let weight = T::unpack(weight);
                     y = core::array::from_fn(|j| y[j] * weight[j]);
                 }
                 if !args.bias.is_null() {

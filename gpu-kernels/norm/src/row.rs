@@ -1,14 +1,22 @@
 //! A row in the registers of the threads that hold it, and the threads' sums.
 
 use cuda_std::mem::{load_global, store_global, u32x4};
-use cuda_std::thread;
 use cuda_std::warp::{reduce_sum_width, warp_shuffle_up, warp_shuffle_xor};
+use cuda_std::{grid, thread};
 
 use common_kernels::element::{Element, Output, VECTOR_ALIGN};
 use common_kernels::unaligned::Unaligned;
 
 /// The elements that a thread holds. The vectors stay as in memory: half the registers of `f32` for 16-bit elements.
 pub(super) type Held<const VECTORS: usize> = [u32x4; VECTORS];
+
+/// Begins a kernel whose launch has an attribute for it: waits until the earlier work has ended, and allows the next launch to
+/// begin, which waits in turn.
+#[inline(always)]
+pub(super) fn begin() {
+    grid::wait_for_dependencies();
+    grid::launch_dependents();
+}
 
 /// The columns of a thread's vectors of `N` elements each. Neighbouring threads have neighbouring vectors or, in unaligned rows
 /// of 4-byte elements, neighbouring elements. From an unaligned row a vector comes from the two that have its elements, and the
@@ -130,22 +138,36 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
         &self,
         row: *const T,
     ) -> Held<VECTORS> {
+        // SAFETY: the caller's promise.
+        unsafe { self.fetch_all(row) }.map(Unaligned::vector::<T>)
+    }
+
+    /// Like [`Self::load_all`], without waiting for the loads of unaligned rows.
+    ///
+    /// # Safety
+    /// Same as for [`Self::load_all`].
+    #[inline(always)]
+    pub unsafe fn fetch_all<T: Element<N>, const N: usize, const VECTORS: usize>(
+        &self,
+        row: *const T,
+    ) -> [Unaligned; VECTORS] {
+        let none = u32x4::splat(0);
         // Two loops without a branch inside.
         if self.is_aligned {
             return core::array::from_fn(|i| match self.at(i, 0) < self.len {
                 // SAFETY: a whole, aligned vector of the row.
-                true => unsafe { load_global(row.add(self.at(i, 0)).cast()) },
-                false => u32x4::new(0, 0, 0, 0),
+                true => Unaligned::new([unsafe { load_global(row.add(self.at(i, 0)).cast()) }, none], 0),
+                false => Unaligned::NONE,
             });
         }
-        if !SHIFTED && self.has_vectors {
-            // SAFETY: the row has the thread's columns.
-            let loaded: [Unaligned; VECTORS] = core::array::from_fn(|i| unsafe { self.unaligned(row, i) });
-            return loaded.map(|vectors| vectors.vector::<T>());
-        }
-        let single = Self { is_aligned: false, ..*self };
         // SAFETY: the row has the thread's columns.
-        core::array::from_fn(|i| packed::<T, N>(unsafe { single.load(row, i) }))
+        unsafe {
+            if !SHIFTED && self.has_vectors {
+                return core::array::from_fn(|i| self.unaligned(row, i));
+            }
+            let single = Self { is_aligned: false, ..*self };
+            core::array::from_fn(|i| Unaligned::new([packed::<T, N>(single.load(row, i)), none], 0))
+        }
     }
 
     /// Loads vector `i` of a row that starts at any element of a vector.
@@ -156,7 +178,8 @@ impl<const SHIFTED: bool> Columns<SHIFTED> {
     unsafe fn unaligned<T: Element<N>, const N: usize>(&self, row: *const T, i: usize) -> Unaligned {
         let (at, len) = (self.at(i, 0), self.len);
         let from = row.wrapping_add(at);
-        if at + 1 >= N && at + 2 * N <= len {
+        let skip = from.addr() % VECTOR_ALIGN / size_of::<T>();
+        if at >= skip && at + if skip > 0 { 2 * N - skip } else { N } <= len {
             // SAFETY: vectors of the row.
             return Unaligned::load(from, |vector| unsafe { load_global(vector) });
         }
@@ -294,13 +317,10 @@ pub(super) unsafe fn row_sums<const THREADS: usize, const SUMS: usize>(
     }
 }
 
-/// Returns the logarithm of the number of threads that hold a narrow row, each `of_thread` columns. At least 8 threads hold a
-/// shifted row, since a block adds up the sums of its rows one row after another.
+/// Returns the logarithm of the number of threads that hold a narrow row, each `of_thread` columns.
 #[inline(always)]
-pub(super) const fn log_threads(cols: u32, of_thread: u32, is_shifted: bool) -> u32 {
-    let threads = cols.div_ceil(of_thread);
-    let threads = if is_shifted && threads < 8 { 8 } else { threads };
-    threads.next_power_of_two().trailing_zeros()
+pub(super) const fn log_threads(cols: u32, of_thread: u32) -> u32 {
+    cols.div_ceil(of_thread).next_power_of_two().trailing_zeros()
 }
 
 /// Returns the sums over the threads that hold a row, to all of them: with `NARROW` over `threads` neighbouring lanes, a power

@@ -2,7 +2,6 @@
 
 use cuda_std::launch::LaunchConfig;
 
-use super::exchange::MOST_BLOCKS;
 use super::row::{log_threads, padded};
 
 /// The rows that a kernel can hold in registers or in shared memory.
@@ -57,10 +56,7 @@ impl RowsShape {
 
     /// Returns the number of rows of `cols` columns that a block has at a time.
     pub fn rows(&self, cols: u32) -> u32 {
-        // Shifted rows end up to a vector later.
-        let more = self.vector - 1;
-        let of_thread = (self.cols + more) * self.rows / self.block;
-        let log = log_threads(cols + more, of_thread, self.is_shifted());
+        let log = log_threads(cols, self.cols * self.rows / self.block);
         if self.is_narrow { self.block >> log } else { self.rows }
     }
 
@@ -75,14 +71,14 @@ impl RowsShape {
     }
 
     /// Gives each thread shared memory for the weights of its vectors of `n` elements. With `is_shifted`, rows without gaps
-    /// start at any element of a vector, and at the end the block has a sum for each column there.
+    /// start at any element of a vector, and at the end each group of threads has a sum for each column there.
     pub(super) const fn with_weights(self, n: usize, is_shifted: bool) -> Self {
         let vector = n as u32;
         let weights = self.cols * self.rows * (16 / vector);
         if !is_shifted {
             return Self { shared: weights, ..self };
         }
-        let sums = 4 * padded(self.cols as usize) as u32;
+        let sums = 4 * padded((self.cols * self.rows) as usize) as u32;
         let shared = if weights > sums { weights } else { sums };
         Self { cols: self.cols - (vector - 1), vector, shared, ..self }
     }
@@ -92,9 +88,9 @@ impl RowsShape {
         self.vector > 1
     }
 
-    /// Sets whether the blocks form clusters.
-    pub(super) const fn in_clusters(self, is_so: bool) -> Self {
-        Self { most: if is_so { MOST_BLOCKS as u32 } else { 1 }, ..self }
+    /// Sets the largest number of blocks of a cluster.
+    pub(super) const fn in_clusters(self, most: usize) -> Self {
+        Self { most: most as u32, ..self }
     }
 
     /// Sets the number of blocks per multiprocessor.
@@ -102,13 +98,16 @@ impl RowsShape {
         Self { blocks: blocks as u32, ..self }
     }
 
-    /// Returns whether the kernel holds rows of `cols` columns. A cluster that holds them in registers has at least two blocks.
-    pub fn holds(&self, cols: usize) -> bool {
+    /// Returns whether the kernel holds rows of `cols` columns, in clusters of at most `max_cluster` blocks. A cluster that
+    /// holds them in registers has at least two blocks.
+    pub fn holds(&self, cols: usize, max_cluster: u32) -> bool {
         let (cols, of_block) = (cols as u64, u64::from(self.cols));
         let is_for_clusters = self.most > 1 && self.in_shared_from == 0;
         // The last vector that a row shares ends in the next row.
         let ends_in_next = cols + 1 >= u64::from(self.vector);
-        ends_in_next && cols <= of_block * u64::from(self.most) && (cols > of_block || !is_for_clusters)
+        ends_in_next
+            && cols <= of_block * u64::from(self.most.min(max_cluster))
+            && (cols > of_block || !is_for_clusters)
     }
 
     /// Returns the number of blocks of a cluster that share a row of `cols` columns.

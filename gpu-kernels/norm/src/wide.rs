@@ -5,7 +5,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::{fastmath, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, CENTRED, NormArgs, NormBackwardArgs};
-use super::row::{Columns, correction, row_sums};
+use super::row::{Columns, begin, correction, row_sums};
 use common_kernels::element::Element;
 use common_kernels::sum::Sum;
 
@@ -56,6 +56,7 @@ pub unsafe fn norm_wide<T, const N: usize, const THREADS: usize>(args: NormArgs<
 where
     T: Element<N>,
 {
+    begin();
     let (of_mean, of_variance) = (shared_array![[f32; 1]; 32], shared_array![[f32; 2]; 32]);
     let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
     let columns: Columns =
@@ -130,6 +131,7 @@ pub unsafe fn norm_backward_wide<T, const N: usize, const THREADS: usize>(args: 
 where
     T: Element<N>,
 {
+    begin();
     let shared = shared_array![[f32; 2]; 32];
     let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
     let columns: Columns =

@@ -95,6 +95,8 @@ const PROBLEMS: &[Problem] = &[
     Problem { scopes: LARGER, shape: [3, 4096], gap: 16, is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [2, 8200], has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [2, 33_000], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [1, 131_000], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [1, 140_000], is_centred: true, has_all: true, ..PLAIN },
     Problem { scopes: LARGER, shape: [4, 300], is_centred: true, values: Values::Offset, ..PLAIN },
     Problem { scopes: LARGER, shape: [4, 72], is_centred: true, values: Values::Constant, ..PLAIN },
     Problem { scopes: LARGER, shape: [3, 65], has_all: true, values: Values::Constant, ..PLAIN },

@@ -12,13 +12,15 @@ use norm_kernels::{Blocks, FewShape, NormKernels, RowsShape};
 use super::forward::Saved;
 use super::options::Norm;
 use crate::element::Element;
-use crate::operation::{MOST, Operation, in_order, is_aligned, read, written};
+use crate::operation::{MOST, Operation, early, in_order, is_aligned, read, written};
 
 /// Parts of the rows, if a separate launch adds up the columns.
 const PARTS: u32 = 16;
-/// The most rows, and bytes of a matrix, that are so few that one launch computes all gradients.
+/// The most rows, and bytes of a matrix, that are so few that one launch computes all gradients; and bytes of an aligned matrix
+/// with more rows but no fewer columns.
 const FEW_ROWS: usize = 512;
 const FEW_BYTES: usize = 16 << 20;
+const FEW_BYTES_OF_MORE: usize = 7 << 19;
 
 /// The gradients of a norm.
 ///
@@ -157,10 +159,13 @@ impl<T: Element> Backward<T> {
             wide.filter(|blocks| limits.check_kernel(T::backward_wide(*blocks).meta).is_ok()).map(Self::Wide);
         let few = Some(&T::BACKWARD_FEW[usize::from(!is_aligned)]);
         let few = few.filter(|few| is_apart && limits.runs(few.meta));
-        let is_few = rows <= FEW_ROWS && rows.saturating_mul(cols) <= FEW_BYTES / size_of::<T>();
+        let bytes = rows.saturating_mul(cols).saturating_mul(size_of::<T>());
+        let is_few = rows <= FEW_ROWS && bytes <= FEW_BYTES
+            || is_aligned && rows <= cols && bytes <= FEW_BYTES_OF_MORE;
         let [first, last] = [is_few, !is_few].map(|is| few.filter(|_| is).map(Self::Few));
+        let rows = T::BACKWARD_ROWS.iter();
         let rows =
-            T::BACKWARD_ROWS.iter().filter(move |kernel| kernel.holds(cols) && limits.runs(kernel.meta));
+            rows.filter(move |kernel| kernel.holds(cols, limits.max_cluster) && limits.runs(kernel.meta));
         let rows = rows.filter(move |kernel| is_shifted || !kernel.is_shifted()).map(Self::Rows);
         in_order(limits, wide, first.into_iter().chain(rows).chain(last))
     }
@@ -260,6 +265,7 @@ impl<T: Element> Norm<'_, T> {
                     return Ok(());
                 }
                 let config = kernel.config([rows, cols], has_columns, multiprocessors);
+                let config = early(config, rows, shape[1] * size_of::<T>());
                 let args = NormBackwardLaunch { d_weight, d_bias, ..args };
                 // SAFETY: as below; the gradients of weight and bias have one part.
                 unsafe { kernel.launch(queue, config, args)? };

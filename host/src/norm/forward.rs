@@ -10,7 +10,7 @@ use norm_kernels::{Blocks, RowsShape};
 
 use super::options::Norm;
 use crate::element::Element;
-use crate::operation::{MOST, Operation, in_order, is_aligned, read, result, written};
+use crate::operation::{MOST, Operation, early, in_order, is_aligned, read, result, written};
 
 /// The outputs of a norm: the result, and what else is wanted. A tensor alone is the result.
 ///
@@ -104,7 +104,9 @@ impl<T: Element> Forward<T> {
         let wide = [Blocks::Serial, Blocks::Wide].into_iter();
         let wide = wide.filter(|blocks| limits.check_kernel(T::wide(*blocks).meta).is_ok()).map(Self::Wide);
         let can = move |kernel: &&'static KernelOf<_, RowsShape>| {
-            kernel.holds(cols) && limits.runs(kernel.meta) && (is_aligned || !kernel.is_whole)
+            kernel.holds(cols, limits.max_cluster)
+                && limits.runs(kernel.meta)
+                && (is_aligned || !kernel.is_whole)
         };
         let is_fast = move |kernel: &KernelOf<_, RowsShape>| {
             let is_few = rows.div_ceil(kernel.rows(cols as u32) as usize) <= multiprocessors;
@@ -208,7 +210,8 @@ impl<T: Element> Norm<'_, T> {
             match by {
                 Forward::Rows(kernel) => {
                     assert!(is_aligned || !kernel.is_whole, "{} takes aligned rows", kernel.meta.name);
-                    kernel.launch(queue, kernel.config([rows, cols]), args)?;
+                    let row_bytes = shape[1] * size_of::<T>();
+                    kernel.launch(queue, early(kernel.config([rows, cols]), rows, row_bytes), args)?;
                 }
                 Forward::Wide(blocks) => T::wide(blocks).launch(queue, blocks.config(rows), args)?,
             }

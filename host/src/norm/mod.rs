@@ -19,7 +19,8 @@
 //! ```
 //!
 //! The axes before the last one are rows; they may have any number, stride and alignment. Rows whose starts and lengths are
-//! multiples of 16 bytes are the fastest. On a GPU with compute capability 9.0, rows of up to 128 KiB are read from memory once.
+//! multiples of 16 bytes are the fastest. On a GPU with compute capability 9.0, rows of up to 262,144 elements are read from
+//! memory once.
 //!
 //! # Accuracy
 //! Arithmetic is in `f32`. The variance of a LayerNorm is that of the differences to the mean, corrected by the roundings of
