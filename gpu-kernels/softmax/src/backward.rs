@@ -53,6 +53,7 @@ use serial::serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fit::Fit;
+use super::row::begin;
 use common_kernels::element::Element;
 
 /// A flag of the kernels: `y` is the logarithm of the softmax.
@@ -112,6 +113,7 @@ pub unsafe fn softmax_backward<
     #[shared(BLOCK / 32)] shared: *mut f32,
     args: BackwardArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; each warp of the block has an element.
     unsafe {
         if THREADS == 1 {
@@ -152,6 +154,7 @@ pub unsafe fn softmax_backward_staged<T: Element<N>, const N: usize, const BLOCK
     #[shared(BLOCK / 32)] shared: *mut f32,
     args: BackwardArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; each warp of the block has an element.
     unsafe { in_shared::gradient::<T, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, args) };
 }

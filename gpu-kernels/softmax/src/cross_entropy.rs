@@ -79,6 +79,7 @@ use wide::wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fit::Fit;
+use super::row::begin;
 use common_kernels::element::Element;
 
 /// A value of a kernel's `target_bytes`: the targets are `i64`.
@@ -148,6 +149,7 @@ pub unsafe fn cross_entropy_rows<
     #[shared(BLOCK / 32)] first_shared: *mut u32,
     args: CrossEntropyArgs<T>,
 ) {
+    begin();
     let body: unsafe fn(*mut f32x2, *mut u32, CrossEntropyArgs<T>) = const {
         match (THREADS, WIDE) {
             (1, false) => narrow::<T, BLOCK>,
@@ -185,6 +187,7 @@ pub unsafe fn cross_entropy_staged<T: Element<N>, const N: usize, const BLOCK: u
     #[shared(BLOCK / 32)] first_shared: *mut u32,
     args: CrossEntropyArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; each warp of the block has an element of both arrays.
     unsafe { in_shared::<T, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, first_shared, args) };
 }

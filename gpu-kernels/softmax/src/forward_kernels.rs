@@ -26,6 +26,7 @@ use cuda_std::shared::dynamic_shared_mem;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fit::Fit;
 use super::forward::{self, ForwardArgs};
+use super::row::begin;
 use super::stage::Exchange;
 use super::{forward_narrow, forward_split, forward_staged};
 use common_kernels::element::{Element, Output};
@@ -131,6 +132,7 @@ pub unsafe fn softmax<
     I: Element<N>,
     O: Output<N>,
 {
+    begin();
     // SAFETY: the kernel's contract; the block has a pair for each of its warps, and memory to exchange pairs.
     unsafe { forward::softmax::<I, O, N, BLOCK, THREADS, LANES, VECTORS, CLUSTER>(shared, args) };
 }
@@ -157,6 +159,8 @@ pub unsafe fn softmax<
             softmax_{I}_narrow_2x2 = <2, 2, 2>;
             softmax_{I}_narrow_4x2 = <4, 2, 2>;
             softmax_{I}_narrow_4x4 = <4, 4, 1>, min_blocks = 3;
+            softmax_{I}_narrow_8x3 = <8, 3, 1>;
+            softmax_{I}_narrow_8x4 = <8, 4, 1>, min_blocks = 3;
         }
         for O in [f16, bf16], I = f32, N = 4 {
             softmax_f32_{O}_narrow_4x2 = <4, 2, 1>;
@@ -181,6 +185,7 @@ pub unsafe fn narrow<
     I: Element<N>,
     O: Output<N>,
 {
+    begin();
     // SAFETY: the kernel's contract.
     unsafe { forward_narrow::softmax::<I, O, N, BLOCK, LANES, WIDTH, VECTORS, ROWS>(args) };
 }
@@ -219,6 +224,7 @@ pub unsafe fn staged<I: Element<N>, O: Output<N>, const N: usize, const BLOCK: u
     #[shared(BLOCK / 32)] shared: *mut f32x2,
     args: ForwardArgs<I, O>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; the block has a pair for each of its warps.
     unsafe { forward_staged::softmax::<I, O, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, args) };
 }
@@ -260,6 +266,7 @@ pub unsafe fn reduce<
     #[shared(BLOCK / 32)] shared: *mut f32x2,
     args: ForwardArgs<I, O>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; the block has a pair for each of its warps.
     unsafe { forward_split::reduce::<I, O, N, VECTORS, BLOCK>(shared, args) };
 }
@@ -295,6 +302,7 @@ pub unsafe fn write<I: Element<N>, O: Output<N>, const N: usize, const VECTORS: 
     #[shared(BLOCK / 32)] shared: *mut f32x2,
     args: ForwardArgs<I, O>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; the block has a pair for each of its warps.
     unsafe { forward_split::write::<I, O, N, VECTORS, BLOCK>(shared, args) };
 }

@@ -3,9 +3,17 @@
 use cuda_std::barrier::Barrier;
 use cuda_std::mem::{f32x2, load_global, u32x4};
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat as _, bulk, hint, thread};
+use cuda_std::{GpuFloat as _, bulk, grid, hint, thread};
 
 use common_kernels::element::{Element, Number, Output, VECTOR_ALIGN};
+
+/// Begins a kernel whose launch has an attribute for it: waits until the earlier work has ended, and allows the next launch to
+/// begin, which waits in turn.
+#[inline(always)]
+pub(super) fn begin() {
+    grid::wait_for_dependencies();
+    grid::launch_dependents();
+}
 
 /// A row of `inp` and of `out`, and this thread's part of it. Of the vectors of the block's part it has number `tid` and
 /// every `THREADS`th after it. The elements around the vectors, fewer than two vectors, belong to the first part; the thread

@@ -60,6 +60,7 @@ use wide::{quads, wide};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fit::Fit;
+use super::row::begin;
 use super::top_k::block::{self, Scratch};
 use super::top_k::in_warp::in_warp;
 use super::top_k::words;
@@ -113,6 +114,7 @@ pub unsafe fn sample_rows<
     #[shared(if THREADS > 32 { quads::<BLOCK>() } else { 1 })] shared: *mut u32x4,
     args: SampleArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; the shared memory has what `wide` needs.
     unsafe {
         match THREADS {
@@ -145,6 +147,7 @@ pub unsafe fn sample_cluster<T: Element<N>, const N: usize, const VECTORS: usize
     #[shared(quads::<BLOCK>())] shared: *mut u32x4,
     args: SampleArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; the shared memory has what `wide` needs.
     unsafe { wide::<T, N, BLOCK, VECTORS, true>(shared, args) };
 }
@@ -185,6 +188,7 @@ pub unsafe fn sample_top_k_rows<
     #[shared(words(THREADS, BLOCK))] scratch: *mut u64,
     args: SampleArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; each warp of the block has a pair, and the block its scratch.
     unsafe {
         match (THREADS, size_of::<T>()) {
@@ -217,6 +221,7 @@ pub unsafe fn sample_top_k_cluster<T: Element<N>, const N: usize, const VECTORS:
     #[shared(Scratch::words(true))] scratch: *mut u64,
     args: SampleArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; each warp of the block has a pair, and the block its scratch.
     unsafe { block::rows::<T, _, N, VECTORS, true>(shared, Scratch::new(scratch), args) };
 }

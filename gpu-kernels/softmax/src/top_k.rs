@@ -46,6 +46,7 @@ use serial::serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::fit::Fit;
+use super::row::begin;
 use common_kernels::element::Element;
 
 /// The column of a place that has none.
@@ -96,6 +97,7 @@ pub unsafe fn top_k_rows<
     #[shared(words(THREADS, BLOCK))] scratch: *mut u64,
     args: TopKArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; each warp of the block has a pair, and the block its scratch.
     unsafe {
         match (THREADS, size_of::<T>()) {
@@ -128,6 +130,7 @@ pub unsafe fn top_k_cluster<T: Element<N>, const N: usize, const VECTORS: usize>
     #[shared(Scratch::words(true))] scratch: *mut u64,
     args: TopKArgs<T>,
 ) {
+    begin();
     // SAFETY: the kernel's contract; each warp of the block has a pair, and the block its scratch.
     unsafe { rows::<T, _, N, VECTORS, true>(shared, Scratch::new(scratch), args) };
 }

@@ -9,7 +9,7 @@ use softmax_kernels::forward::ForwardLaunch;
 use super::kernel_choice::KernelChoice;
 use super::options::{Softmax, SoftmaxAs};
 use crate::element::Element;
-use crate::operation::Operation;
+use crate::operation::{Operation, is_aligned, starts_aligned};
 
 impl Softmax {
     /// Returns the softmax of `inp`.
@@ -88,8 +88,8 @@ impl Softmax {
     ) -> Result<(), Error> {
         self.check(&operation)?;
         let shape = [from.rows, from.cols];
-        let choice =
-            by.map_or_else(|| KernelChoice::new(&queue.device().into(), from.rows, from.cols), Ok)?;
+        let is_whole = is_aligned(from.cols, &[(inp, from.stride)]) && starts_aligned(&[(out, to.stride)]);
+        let choice = by.map_or_else(|| KernelChoice::of_rows(&queue.device().into(), shape, is_whole), Ok)?;
         assert_eq!(choice.shape(), shape, "the kernels were chosen for another shape");
         let mut pairs = queue.alloc_unwritten::<u64>(choice.workspace_bytes().div_ceil(8))?;
         let pairs = RawBuffer::<u64>::written(&mut pairs).cast();

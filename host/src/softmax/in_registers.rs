@@ -45,18 +45,17 @@ pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Element>(
     })
 }
 
-/// The kernel with a few lanes per row, if rows are whole vectors and each multiprocessor gets a block.
+/// The kernel with a few lanes per row, if each multiprocessor gets a block.
 pub(super) fn narrow<I: SoftmaxAs<O>, O: Element>(
     profile: &DeviceProfile,
     rows: usize,
     cols: usize,
 ) -> Option<Kernels<I, O>> {
-    let is_whole = cols.is_multiple_of(16 / size_of::<I>()) && !profile.is_cpu;
     let suits = |it: &&Variant<_>| {
         let blocks = rows / it.rows_at_once() as usize;
         cols <= it.elements as usize && blocks >= profile.multiprocessors && profile.limits.runs(it.meta)
     };
-    I::FORWARD.narrow.iter().find(|it| is_whole && suits(it)).map(Kernels::Rows)
+    I::FORWARD.narrow.iter().find(|it| !profile.is_cpu && suits(it)).map(Kernels::Rows)
 }
 
 /// The cluster for few wide rows: small blocks, enough for half of the multiprocessors but at most two rounds. `None` if a

@@ -10,6 +10,7 @@ use super::in_registers::{cluster_of_few_rows, narrow, of_a_block, of_clusters};
 use super::options::{Softmax, SoftmaxAs};
 use super::staged;
 use crate::element::Element;
+use crate::operation::early;
 
 /// Rows of fewer elements are never cut into parts to keep more multiprocessors busy: a second launch costs more.
 pub(super) const LEAST_SPLIT: usize = 16_384;
@@ -114,12 +115,13 @@ impl<I: SoftmaxAs<O>, O: Element> Kernels<I, O> {
 
     fn config(self, rows: u32, cols: usize) -> LaunchConfig {
         let grid = rows.div_ceil(self.rows_per_block()) * self.blocks_per_row();
-        match self {
+        let config = match self {
             Kernels::Rows(variant) => LaunchConfig::new(grid, variant.block),
             Kernels::Cluster(variant, blocks) => LaunchConfig::new(grid, variant.block).with_cluster(blocks),
             Kernels::Staged(spread) => spread.config(rows, cols),
             Kernels::Split(split, _) => LaunchConfig::new(grid, split.write.block),
-        }
+        };
+        early(config, rows, cols * size_of::<I>())
     }
 
     /// The kernels that are launched, in order.
@@ -140,6 +142,15 @@ impl<I: SoftmaxAs<O>, O: Element> KernelChoice<I, O> {
     /// # Errors
     /// A row has more elements than the kernels can count.
     pub fn new(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Self, Error> {
+        Self::of_rows(profile, [rows, cols], cols.is_multiple_of(16 / size_of::<I>()))
+    }
+
+    /// Chooses them for rows that are whole vectors and start at multiples of 16 bytes, or for others.
+    pub(super) fn of_rows(
+        profile: &DeviceProfile,
+        [rows, cols]: [usize; 2],
+        is_whole: bool,
+    ) -> Result<Self, Error> {
         counted("softmax", cols)?;
         let serial = profile.is_cpu.then_some(Kernels::Rows(I::FORWARD.serial));
         let mut fitting =
@@ -159,6 +170,7 @@ impl<I: SoftmaxAs<O>, O: Element> KernelChoice<I, O> {
         // block or cluster, and the pair of kernels. On an H200, 4096 rows of 32,768 `bf16` take shared memory: they are not
         // narrow, there are enough rows for one block each, and three fit a multiprocessor's shared memory.
         let special = narrow(profile, rows, cols)
+            .filter(|_| is_whole)
             .or_else(|| cluster_of_few_rows(profile, rows, cols))
             .or_else(in_shared);
         let others = || fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);

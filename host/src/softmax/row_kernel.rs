@@ -7,7 +7,7 @@ use softmax_kernels::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::{counted, prefetch_blocks};
 use super::staged;
-use crate::operation::no_kernel;
+use crate::operation::{early, no_kernel};
 
 /// Few rows are spread over at most this many blocks per multiprocessor, if the blocks do not hold them.
 const STREAMS: usize = 4;
@@ -19,6 +19,7 @@ pub(super) struct RowKernel<A: 'static> {
     rows: usize,
     rows_per_launch: usize,
     prefetch_blocks: u32,
+    row_bytes: usize,
 }
 
 impl<A> RowKernel<A> {
@@ -46,7 +47,8 @@ impl<A> RowKernel<A> {
             prefetch_blocks(variant, profile, [rows.div_ceil(at_once), bytes], false)
         };
         let rows_per_launch = groups.saturating_mul(at_once).min(u32::MAX as usize);
-        Ok(Some(Self { spread, cols: width, rows, rows_per_launch, prefetch_blocks }))
+        let row_bytes = cols * size_of::<T>();
+        Ok(Some(Self { spread, cols: width, rows, rows_per_launch, prefetch_blocks, row_bytes }))
     }
 
     /// The prefetch distance for matrices with these strides: 0 if the rows of a block are not contiguous.
@@ -58,7 +60,7 @@ impl<A> RowKernel<A> {
 
     /// Grid, block, cluster and shared memory for `rows` rows.
     pub fn config(&self, rows: u32) -> LaunchConfig {
-        self.spread.config(rows, self.cols as usize)
+        early(self.spread.config(rows, self.cols as usize), rows, self.row_bytes)
     }
 
     /// The first row and the number of rows of each launch.
