@@ -240,10 +240,16 @@ unsafe fn gather(from: *const u16, count: u32, is_odd: bool) -> [u32; 5] {
     let [second, last] = if is_odd { [1, 7] } else { [2, 1] };
     // SAFETY: only the caller's elements are read.
     let one = |i: u32| if i < count { unsafe { u32::from(*from.add(i as usize)) } } else { 0 };
-    let two = |i: u32| match i + 1 < count {
-        // SAFETY: both elements are there, at a multiple of 4 bytes.
-        true => unsafe { load_global::<u32>(from.add(i as usize).cast()) },
-        false => one(i),
-    };
+    // SAFETY: both elements are there, at a multiple of 4 bytes.
+    let both = |i: u32| unsafe { load_global::<u32>(from.add(i as usize).cast()) };
+    if count == 8 {
+        // SAFETY: all elements are there.
+        let one = |i: u32| unsafe { u32::from(*from.add(i as usize)) };
+        return [one(0), both(second), both(second + 2), both(second + 4), one(last)];
+    }
+    if count == 0 {
+        return [0; 5];
+    }
+    let two = |i: u32| if i + 1 < count { both(i) } else { one(i) };
     [one(0), two(second), two(second + 2), two(second + 4), one(last)]
 }

@@ -143,7 +143,7 @@ impl<'a, T: Output<4>> Columns<'a, T> {
     /// Returns `alpha sum + residual`.
     #[inline(always)]
     pub fn with_residual(&self, sums: [f32; 4], residual: [u32; 4]) -> [f32; 4] {
-        let residual = residual_of_raw(self.args, residual, self.is_whole);
+        let residual = residual_of_raw::<T, 4>(residual, self.args.has(OUT_F32), self.is_whole);
         [0, 1, 2, 3].map(|i| self.args.alpha * sums[i] + residual[i])
     }
 
@@ -163,8 +163,14 @@ impl<'a, T: Output<4>> Columns<'a, T> {
         if args.residual.is_null() || row >= args.m || count == 0 {
             return [0; 4];
         }
-        // SAFETY: the row and the column lie in the residual.
-        unsafe { raw_residual(args, batch, [row, col], is_whole) }
+        let at = offset(batch, args.residual_batch, row, args.residual_pitch, col);
+        // SAFETY: row and the first `count` columns lie in the residual.
+        unsafe {
+            match args.has(OUT_F32) {
+                true => raw(args.residual.cast::<f32>().add(at), is_whole, count),
+                false => raw(args.residual.cast::<T>().add(at), is_whole, count),
+            }
+        }
     }
 }
 
@@ -179,34 +185,12 @@ pub fn has_whole_residuals<T, const N: usize>(args: &MatmulArgs<T>) -> bool {
 }
 
 /// Reads `N` neighbours of the residual, 2 or 4, as they are in memory, so that nothing waits for the loads: all at once into the
-/// first words if `is_whole`, otherwise those that there are into a word each.
-///
-/// # Safety
-/// The residual has the first one. If `is_whole`, it has all, aligned together.
-#[inline(always)]
-pub unsafe fn raw_residual<T: Number, const N: usize>(
-    args: &MatmulArgs<T>,
-    batch: u32,
-    [row, col]: [u32; 2],
-    is_whole: bool,
-) -> [u32; N] {
-    let at = offset(batch, args.residual_batch, row, args.residual_pitch, col);
-    let count = (args.n - col) as usize;
-    // SAFETY: the caller's contract.
-    unsafe {
-        match args.has(OUT_F32) {
-            true => raw(args.residual.cast::<f32>().add(at), is_whole, count),
-            false => raw(args.residual.cast::<T>().add(at), is_whole, count),
-        }
-    }
-}
-
-/// Does what [`raw_residual`] says, at an address.
+/// first words if `is_whole`, otherwise the first `count` into a word each.
 ///
 /// # Safety
 /// `from` points to `count` numbers, at least one. If `is_whole`, there are `N`, aligned together.
 #[inline(always)]
-unsafe fn raw<O: Number, const N: usize>(from: *const O, is_whole: bool, count: usize) -> [u32; N] {
+pub unsafe fn raw<O: Number, const N: usize>(from: *const O, is_whole: bool, count: usize) -> [u32; N] {
     const { assert!(N == 2 || N == 4, "two or four numbers") };
     let mut words = [0; N];
     // SAFETY: the caller's numbers, of 2 or 4 bytes.
@@ -228,16 +212,12 @@ unsafe fn raw<O: Number, const N: usize>(from: *const O, is_whole: bool, count: 
     words
 }
 
-/// Returns the numbers of the residual that [`raw_residual`] has read.
+/// Returns the numbers of the residual that [`raw`] has read.
 #[inline(always)]
-pub fn residual_of_raw<T: Number, const N: usize>(
-    args: &MatmulArgs<T>,
-    raw: [u32; N],
-    is_whole: bool,
-) -> [f32; N] {
+pub fn residual_of_raw<T: Number, const N: usize>(raw: [u32; N], is_f32: bool, is_whole: bool) -> [f32; N] {
     let mut x = [0.0; N];
     for i in 0..N {
-        x[i] = if size_of::<T>() == 4 || args.has(OUT_F32) {
+        x[i] = if size_of::<T>() == 4 || is_f32 {
             f32::from_bits(raw[i])
         } else {
             let bits = if is_whole { raw[i / 2] >> (i % 2 * 16) } else { raw[i] };
@@ -290,20 +270,17 @@ pub unsafe fn bias_pair<T: Number>(args: &MatmulArgs<T>, col: u32) -> [T; 2] {
     [at(col), at(col + 1)]
 }
 
-/// Rounds and writes a result, if it is inside.
+/// Rounds and writes the result at an offset.
 ///
 /// # Safety
-/// Same as for [`Columns::store`].
+/// There is such a result, and only this thread writes it.
 #[inline(always)]
-pub unsafe fn store_one<T: Number>(args: &MatmulArgs<T>, batch: u32, [row, col]: [u32; 2], x: f32) {
-    if row < args.m && col < args.n {
-        let to = offset(batch, args.out_batch, row, args.out_pitch, col);
-        // SAFETY: the result is inside, and only this thread writes it.
-        unsafe {
-            match args.has(OUT_F32) {
-                true => *args.out.cast::<f32>().add(to) = x,
-                false => *args.out.cast::<T>().add(to) = T::from_f32(x),
-            }
+pub unsafe fn store_one<T: Number>(args: &MatmulArgs<T>, to: usize, x: f32) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match args.has(OUT_F32) {
+            true => *args.out.cast::<f32>().add(to) = x,
+            false => *args.out.cast::<T>().add(to) = T::from_f32(x),
         }
     }
 }

@@ -16,7 +16,7 @@
 //@ ptx(matmul_bf16_kk_256x128, compute_80+): mma.sync.aligned.m16n8k16 == 64, bar.sync == 3
 //@ ptx(matmul_f16_mn_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.trans == 40, .local == 0
 //@ ptx(matmul_f32_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 == 128, cvt.rna.tf32.f32 == 128, .local == 0
-//@ ptx(matmul_f32_kn_128x128, compute_80+): ld.shared.b32 == 96, .local == 0
+//@ ptx(matmul_f32_kn_128x128, compute_80+): ld.shared.b32 == 136, .local == 0
 //@ ptx(matmul_f32x3_kk_128x64, compute_80+): mma.sync.aligned.m16n8k8 == 192, .local == 0
 
 use core::ptr::null;
@@ -27,7 +27,7 @@ use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{kernel, thread, warp};
 
 use super::super::args::{MatmulArgs, OUT_ALIGNED, begin};
-use super::super::epilogue::{Columns, store_one, unrolled};
+use super::super::epilogue::{Columns, offset, store_one, unrolled};
 use super::super::operand::Operand;
 use super::super::tile_order::grouped;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -241,12 +241,20 @@ pub unsafe fn matmul_tiles<
             }
             warp::sync_warp(u32::MAX);
             if !args.has(OUT_ALIGNED) {
-                // One element after the other, so that a warp's accesses are neighbours.
-                let mut i = lane as usize;
-                while i < rows * WN {
-                    let (r, c) = (i / WN, i % WN);
-                    store_one(&args, batch, [row + r as u32, col + c as u32], *shared.add(r * pitch(WN) + c));
-                    i += 32;
+                // A lane has the same column in all rows, so that a warp's accesses are neighbours.
+                let wide = WN.min(32);
+                for c in (lane as usize % wide..WN).step_by(wide) {
+                    let mut r = lane as usize / wide;
+                    let end = (args.m.saturating_sub(row) as usize).min(if col + (c as u32) < args.n {
+                        rows
+                    } else {
+                        0
+                    });
+                    let to = offset(batch, args.out_batch, row, args.out_pitch, col + c as u32);
+                    while r < end {
+                        store_one(&args, to + r * args.out_pitch as usize, *shared.add(r * pitch(WN) + c));
+                        r += 32 / wide;
+                    }
                 }
                 warp::sync_warp(u32::MAX);
             }

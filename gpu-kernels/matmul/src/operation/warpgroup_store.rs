@@ -7,7 +7,7 @@ use cuda_std::{bulk, tensor, thread, warp};
 
 use super::super::args::{GELU, MatmulArgs, OUT_F32, OUT_TENSOR, RELU};
 use super::super::epilogue::{
-    bias_pair, gelu, has_whole_residuals, offset, raw_residual, relu, residual_of_raw, store_pair, unrolled,
+    bias_pair, gelu, has_whole_residuals, offset, raw, relu, residual_of_raw, store_pair, unrolled,
 };
 use super::warpgroup_operand::{WarpgroupOperand, is_swapped};
 use super::warpgroup_work::Tile;
@@ -186,16 +186,31 @@ unsafe fn load_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
     if args.residual.is_null() || own_row >= args.m || own_col >= args.n {
         return residuals;
     }
-    let is_whole = has_whole_residuals::<T, 2>(args);
-    unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
-        for pair in 0..CHUNK / 2 {
-            // Outside the result the thread reads another of its own instead, without a branch.
-            let [row, col] = place.at(first + i, pair);
-            let at = [if row < args.m { row } else { own_row }, if col < args.n { col } else { own_col }];
-            // SAFETY: the residual has the element, and its right neighbour if there is one.
-            residuals[i % MOST_AT_ONCE][pair] = unsafe { raw_residual(args, place.tile.batch, at, is_whole) };
-        }
-    });
+    // Branches once instead of once per pair.
+    macro_rules! load {
+        ($ty:ty, $is_whole:literal) => {{
+            unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
+                for pair in 0..CHUNK / 2 {
+                    // Outside the result the thread reads another of its own instead, without a branch.
+                    let [row, col] = place.at(first + i, pair);
+                    let row = if row < args.m { row } else { own_row };
+                    let col = if col < args.n { col } else { own_col };
+                    let at = offset(place.tile.batch, args.residual_batch, row, args.residual_pitch, col);
+                    let from = args.residual.cast::<$ty>().wrapping_add(at);
+                    let count = (args.n - col) as usize;
+                    // SAFETY: the residual has the element, and its right neighbour if there is one.
+                    let words = unsafe { raw(from, $is_whole, count) };
+                    residuals[i % MOST_AT_ONCE][pair] = words;
+                }
+            });
+        }};
+    }
+    match (size_of::<T>() == 4 || args.has(OUT_F32), has_whole_residuals::<T, 2>(args)) {
+        (true, true) => load!(f32, true),
+        (true, false) => load!(f32, false),
+        (false, true) => load!(T, true),
+        (false, false) => load!(T, false),
+    }
     residuals
 }
 
@@ -224,11 +239,21 @@ fn add_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
     residuals: &Residuals,
     sums: &mut Accumulator<REGISTERS>,
 ) {
-    let is_whole = has_whole_residuals::<T, 2>(args);
-    unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
-        let of_pair = |pair: usize| residual_of_raw(args, residuals[i % MOST_AT_ONCE][pair], is_whole);
-        put(sums, first + i, place.plus(chunk(sums, first + i), of_pair));
-    });
+    macro_rules! add {
+        ($is_f32:expr, $is_whole:literal) => {{
+            unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
+                let of_pair = |pair: usize| {
+                    residual_of_raw::<T, 2>(residuals[i % MOST_AT_ONCE][pair], $is_f32, $is_whole)
+                };
+                put(sums, first + i, place.plus(chunk(sums, first + i), of_pair));
+            });
+        }};
+    }
+    match (size_of::<T>() == 4 || args.has(OUT_F32), has_whole_residuals::<T, 2>(args)) {
+        (true, _) => add!(true, true),
+        (false, true) => add!(false, true),
+        (false, false) => add!(false, false),
+    }
 }
 
 /// Turns a consumer's sums into results, before rounding: `activation(alpha sum + bias + residual)`.
