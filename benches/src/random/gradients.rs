@@ -1,9 +1,9 @@
 //! The gradients of attention.
 
 use anyhow::ensure;
-use ferrowarp::attention::{Element16, GradientOutputs, Outputs};
+use ferrowarp::attention::{BackwardBy, BackwardInputs, Element16, GradientOutputs, Outputs};
 use ferrowarp::device::{Buffer, Device};
-use ferrowarp::{Error, Tensor, TensorView};
+use ferrowarp::{DeviceProfile, Error, Tensor};
 use ferrowarp_cases::random::bench;
 use ferrowarp_cases::reference::Number;
 
@@ -41,7 +41,7 @@ impl<T: Number + Element16> Backward<T> {
 
 impl<T: Number + Element16> Operation for Backward<T> {
     type Set = Set<T>;
-    type By = ();
+    type By = BackwardBy;
 
     fn bytes(&self) -> usize {
         let drawn = &self.common.drawn;
@@ -69,17 +69,32 @@ impl<T: Number + Element16> Operation for Backward<T> {
         Ok(set)
     }
 
-    fn run(&self, device: &Device, set: &mut Set<T>, _: Option<()>) -> Result<(), Error> {
+    fn run(&self, device: &Device, set: &mut Set<T>, by: Option<BackwardBy>) -> Result<(), Error> {
         let (Set { q, k, v, out, log_sum_exp, d_out, dq, dk, dv }, drawn) = (set, &self.common.drawn);
         let gradients = GradientOutputs::new(
             drawn.q.view_mut::<_, 4>(dq)?,
             drawn.k.view_mut::<_, 4>(dk)?,
             drawn.k.view_mut::<_, 4>(dv)?,
         );
-        let (q, k, v) = (drawn.q.view::<_, 4>(q)?, drawn.k.view::<_, 4>(k)?, drawn.k.view::<_, 4>(v)?);
-        let (d_out, out) = (drawn.q.view::<_, 4>(d_out)?, drawn.q.view::<_, 4>(out)?);
-        let results: (TensorView<'_, T>, TensorView<'_, f32>) = (out, log_sum_exp.view());
-        self.common.attention().backward_into(device, gradients, d_out, q, k, v, results)
+        let inputs = BackwardInputs {
+            d_out: drawn.q.view::<_, 4>(d_out)?,
+            q: drawn.q.view::<_, 4>(q)?,
+            k: drawn.k.view::<_, 4>(k)?,
+            v: drawn.k.view::<_, 4>(v)?,
+            out: drawn.q.view::<_, 4>(out)?,
+            log_sum_exp: log_sum_exp.view(),
+        };
+        self.common.attention().run_backward_by(device, gradients, inputs, by)
+    }
+
+    fn choices(&self) -> Vec<(String, BackwardBy)> {
+        let size = self.common.drawn.q.shape[3] as u32;
+        let profile = DeviceProfile::from(&self.device);
+        // The problems are aligned.
+        let all = BackwardBy::choices::<T>(&profile, size, size.is_multiple_of(8));
+        let name =
+            |by: BackwardBy| by.kernels::<T>().map(|kernel| kernel.name).collect::<Vec<_>>().join(" + ");
+        all.map(|by| (name(by), by)).collect()
     }
 
     /// Compares the gradients of some queries, and those of some keys and values, with f64.

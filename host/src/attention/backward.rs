@@ -11,6 +11,7 @@ use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Tensor, TensorView};
 
 use super::backward_by::{BackwardBy, choose, no_size};
+use super::backward_work::Work;
 use super::maps::map;
 use super::operation::{Attention, Extents};
 use super::outputs::{GradientOutputs, Gradients};
@@ -122,12 +123,12 @@ impl Attention<'_> {
     ) -> Result<(), Error> {
         let (operation, device) = (Operation::new(NAME, queue), queue.device());
         let (layouts, extents) = self.layouts(operation, &outputs, &inputs)?;
-        let Extents { queries, keys, heads, key_heads, batch, head_size } = extents;
+        let Extents { queries, keys, heads, key_heads, batch, .. } = extents;
         let mut args = self.backward_args(&mut outputs, &inputs, &layouts, &extents);
         let unaligned = layouts.unaligned(&args);
         let by = match by {
             Some(by) => by,
-            None => choose::<T>(operation, head_size, unaligned.is_none())?,
+            None => choose::<T>(operation, &args, unaligned.is_none())?,
         };
         let has_queries = [queries, heads, batch].iter().all(|&extent| extent > 0);
         let has_keys = [keys, key_heads, batch].iter().all(|&extent| extent > 0);
@@ -160,11 +161,28 @@ impl Attention<'_> {
                 BackwardBy::Warpgroups { index } => {
                     let kernel = &T::BY_WARPGROUPS[index];
                     assert!(unaligned.is_none(), "{} takes aligned rows", kernel.meta.name);
-                    args = layouts.with_maps(device, args)?;
+                    args = layouts.with_maps(device, args, kernel.head_size)?;
                     args.flags |= ROWS_IN_ORDER;
-                    args.heads_at_once =
-                        heads_at_once(&args, kernel.head_size).min((key_heads * batch).max(1));
                     kernel
+                }
+                BackwardBy::Separate { index } => {
+                    let kernel = &T::SEPARATE[index];
+                    assert!(unaligned.is_none(), "{} takes aligned rows", kernel.meta.name);
+                    args = layouts.with_maps(device, args, kernel.head_size)?;
+                    let tiles = [kernel.tiles(keys, key_heads, batch), kernel.tiles(queries, heads, batch)];
+                    let of = kernel.separate_sums(tiles[0], tiles[1]);
+                    let parts = Work::new(&args, device).parts(kernel.head_size, of);
+                    let blocks = counted(of[0] * u64::from(parts[0]) + of[1] * u64::from(parts[1]))?;
+                    let mut turns = queue.alloc_unwritten::<u32>((rows / LEAST_TURN) as usize + 1)?;
+                    args.turns = RawBuffer::written(&mut turns);
+                    [args.key_parts, args.query_parts] = parts;
+                    let is_shared = parts.iter().any(|&parts| parts > 1);
+                    let elements = if is_shared { blocks as usize * kernel.elements_of_part() } else { 0 };
+                    let mut sums = queue.alloc_unwritten::<f32>(elements)?;
+                    args.sums = RawBuffer::written(&mut sums);
+                    T::DELTA.launch(queue, delta_config(rows), BackwardLaunch { ..args })?;
+                    let config = kernel.config(blocks).with_programmatic_stream_serialization();
+                    return Ok(kernel.launch(queue, config, args)?);
                 }
                 BackwardBy::Fused { index } => &T::FUSED[index],
             };
@@ -248,6 +266,7 @@ impl Attention<'_> {
             k_map: no_map,
             v_map: no_map,
             d_out_map: no_map,
+            dq_map: no_map,
             dk_map: no_map,
             dv_map: no_map,
             dq: outputs.q.raw(),
@@ -284,6 +303,8 @@ impl Attention<'_> {
             turn_queries: LEAST_TURN,
             flags: 0,
             heads_at_once: 1,
+            key_parts: 1,
+            query_parts: 1,
         }
     }
 }
@@ -319,8 +340,9 @@ impl Layouts {
         &self,
         device: &Device,
         args: BackwardLaunch<T>,
+        head_size: u32,
     ) -> Result<BackwardLaunch<T>, Error> {
-        let Self { q, k, v, d_out, dk, dv, .. } = self;
+        let Self { q, k, v, d_out, dq, dk, dv, .. } = self;
         // If there are no queries or no keys, their maps are unused and may describe other tensors.
         let any = if q.is_empty() { (args.k, k) } else { (args.q, q) };
         let of = |raw, stored: &Stored| {
@@ -332,8 +354,10 @@ impl Layouts {
             k_map: of(args.k, k)?,
             v_map: of(args.v, v)?,
             d_out_map: of(args.d_out, d_out)?,
+            dq_map: of(args.dq, dq)?,
             dk_map: of(args.dk, dk)?,
             dv_map: of(args.dv, dv)?,
+            heads_at_once: heads_at_once(&args, head_size).min((args.key_heads * args.batch).max(1)),
             ..args
         })
     }

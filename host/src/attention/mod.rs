@@ -47,6 +47,7 @@
 
 mod backward;
 mod backward_by;
+mod backward_work;
 mod kernel_choice;
 mod maps;
 mod operation;

@@ -44,6 +44,8 @@ pub struct BackwardArgs<T> {
     pub v_map: TensorMap,
     /// The gradient of the result, like `q_map`.
     pub d_out_map: TensorMap,
+    /// The gradient of Q, like `q_map`.
+    pub dq_map: TensorMap,
     /// The gradient of K, like `q_map`.
     pub dk_map: TensorMap,
     /// The gradient of V, like `q_map`.
@@ -117,8 +119,13 @@ pub struct BackwardArgs<T> {
     pub turn_queries: u32,
     /// [`ALIGNED`](super::super::args::ALIGNED), if that holds for the rows of all tensors, and [`ROWS_IN_ORDER`].
     pub flags: u32,
-    /// For [`super::warpgroups`] with a mask, the heads of K and V whose tiles blocks take at the same time. At least 1.
+    /// For [`super::separate`], and for [`super::warpgroups`] with a mask, the heads of K and V whose tiles blocks take at the
+    /// same time. At least 1.
     pub heads_at_once: u32,
+    /// For [`super::separate`], the parts of the sum of a tile of keys. At least 1.
+    pub key_parts: u32,
+    /// The same of a tile of queries.
+    pub query_parts: u32,
 }
 
 impl<T> BackwardArgs<T> {
@@ -194,9 +201,22 @@ impl<T> BackwardArgs<T> {
     pub fn key_tile(&self, block: u32, rows: u32) -> KeyTile {
         let tiles = self.keys.div_ceil(rows);
         // SAFETY: there is a block, so there are tiles and heads. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(tiles != 0 && self.key_heads != 0) };
-        let (place, head) = (block % tiles, block / tiles);
-        KeyTile { first: place * rows, head: head % self.key_heads, batch: head / self.key_heads }
+        unsafe { core::hint::assert_unchecked(tiles != 0) };
+        KeyTile::new(block % tiles * rows, block / tiles, self.key_heads)
+    }
+
+    /// Returns the index of a tile in its head, and the head's number, of the tiles of `heads` heads. The first tiles of
+    /// `heads_at_once` times `group` heads come first, then their second ones, and so on.
+    #[inline(always)]
+    pub fn tile_in_order(&self, number: u32, tiles: u32, heads: u32, group: u32) -> (u32, u32) {
+        let most = self.heads_at_once * group;
+        // SAFETY: there is a tile, so there are heads. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(tiles != 0 && most != 0) };
+        let first = number / (tiles * most) * most;
+        let (number, at_once) = (number % (tiles * most), most.min(heads - first));
+        // SAFETY: as above.
+        unsafe { core::hint::assert_unchecked(at_once != 0) };
+        (number / at_once, first + number % at_once)
     }
 
     /// Returns [`Tile::new`] of these arguments.
@@ -206,13 +226,23 @@ impl<T> BackwardArgs<T> {
     }
 }
 
-/// Keys of one head, whose gradients a block computes.
+/// Keys or queries of one head, whose gradients a block computes.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyTile {
-    /// The first key.
+    /// The first one.
     pub first: u32,
-    /// The head of K and V.
+    /// Their head.
     pub head: u32,
     /// The batch entry.
     pub batch: u32,
+}
+
+impl KeyTile {
+    /// Returns the tile of a head among those of all batch entries, with `heads` each.
+    #[inline(always)]
+    pub fn new(first: u32, head: u32, heads: u32) -> Self {
+        // SAFETY: there is a head. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(heads != 0) };
+        Self { first, head: head % heads, batch: head / heads }
+    }
 }

@@ -3,7 +3,7 @@
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::load_global;
-use cuda_std::{kernel, thread, warp};
+use cuda_std::{grid, kernel, thread, warp};
 
 use super::super::args::ALIGNED;
 use super::super::panels::ROWS;
@@ -38,6 +38,7 @@ const _: () = assert!(BLOCK_ROWS == LEAST_TURN);
 )]
 pub unsafe fn attention_delta<T: Element<8>>(args: BackwardArgs<T>) {
     let (tid, padded) = (thread::thread_idx_x(), args.padded());
+    grid::launch_dependents();
     let row = thread::block_idx_x() * BLOCK_ROWS + tid / LANES;
     if tid == 0 && !args.turns.is_null() {
         // SAFETY: `turns` has an element for each block, and one more. Only this thread writes them.

@@ -8,8 +8,9 @@ use super::args::BackwardArgs;
 use super::delta::{self, attention_delta};
 use super::finish::{self, attention_finish};
 use super::fused::{self, attention_gradients};
+use super::separate::{self, attention_separate_gradients};
 use super::serial::{self, attention_dkv_serial, attention_dq_serial};
-use super::warpgroups::{self, attention_warpgroup_gradients};
+use super::warpgroups::attention_warpgroup_gradients;
 
 /// The tile of a kernel for all three gradients, and its resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,17 +50,28 @@ impl FusedShape {
         head_size: usize,
         tile: [u32; 2],
         threads: usize,
-        stages: usize,
+        shared_bytes: usize,
     ) -> Self {
         let [keys, queries] = tile;
         // The panels start at a multiple of 1024.
-        let shared_bytes = (warpgroups::shared_bytes(head_size, stages) + 1024) as u32;
+        let shared_bytes = (shared_bytes + 1024) as u32;
         Self { head_size: head_size as u32, keys, queries, threads: threads as u32, shared_bytes }
     }
 
     /// Returns the number of tiles for `keys` keys of all heads in a batch.
     pub fn tiles(&self, keys: u32, heads: u32, batch: u32) -> u64 {
         u64::from(keys.div_ceil(self.keys)) * u64::from(heads) * u64::from(batch)
+    }
+
+    /// Returns the numbers of sums over queries and over keys that [`BackwardKernels::SEPARATE`] adds up, for these tiles of
+    /// keys and of queries.
+    pub fn separate_sums(&self, of_keys: u64, of_queries: u64) -> [u64; 2] {
+        [of_keys * u64::from(separate::blocks_of_keys(self.head_size)), of_queries]
+    }
+
+    /// Returns the elements of sums that each of its blocks needs if they share sums.
+    pub fn elements_of_part(&self) -> usize {
+        separate::elements_of_part(self.head_size)
     }
 
     /// Returns the launch for `blocks` blocks, which share the tiles.
@@ -76,6 +88,8 @@ pub trait BackwardKernels: Sized + 'static {
     const FUSED: &'static [KernelOf<BackwardArgs<Self>, FusedShape>];
     /// The same by `wgmma`, through maps: the smaller head size first.
     const BY_WARPGROUPS: &'static [KernelOf<BackwardArgs<Self>, FusedShape>];
+    /// The gradients by `wgmma`, through maps, each in blocks of its own.
+    const SEPARATE: &'static [KernelOf<BackwardArgs<Self>, FusedShape>];
     /// The gradient of Q from its sums.
     const FINISH: &'static KernelOf<BackwardArgs<Self>>;
     /// The gradient of Q, and the statistics of the queries, on a CPU.
@@ -111,6 +125,8 @@ macro_rules! kernels {
                 <attention_gradients as KernelsOf<BackwardArgs<$ty>>>::INSTANCES;
             const BY_WARPGROUPS: &'static [KernelOf<BackwardArgs<Self>, FusedShape>] =
                 <attention_warpgroup_gradients as KernelsOf<BackwardArgs<$ty>>>::INSTANCES;
+            const SEPARATE: &'static [KernelOf<BackwardArgs<Self>, FusedShape>] =
+                <attention_separate_gradients as KernelsOf<BackwardArgs<$ty>>>::INSTANCES;
             const FINISH: &'static KernelOf<BackwardArgs<Self>> =
                 &<attention_finish as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0];
             const SERIAL_QUERIES: &'static KernelOf<BackwardArgs<Self>> =

@@ -12,7 +12,7 @@
 //! same bits.
 //!
 //! [`warpgroups`] adds up all three with `wgmma`, and [`fused`] with `mma.sync`. A block takes tiles of keys. Blocks add to the
-//! same dQ one after the other, in a fixed order. [`finish`] writes it.
+//! same dQ one after the other, in a fixed order. [`finish`] writes it. [`separate`] adds up each in blocks of its own.
 
 pub mod args;
 
@@ -23,6 +23,10 @@ pub mod finish;
 pub mod fused;
 
 mod key_sums;
+
+pub mod separate;
+
+mod separate_sums;
 
 pub mod serial;
 

@@ -5,9 +5,10 @@
 //!
 //! - With a mask, blocks take the first keys first, which most queries see, and start with the last queries. Earlier keys add
 //!   first. So a block waits only for tiles that others have taken before its own.
-//! - Without a mask, the blocks that share a head start at different tiles of queries, evenly spread, and continue at the other
-//!   end. Blocks with later keys add first, except those that have continued at the other end. A block waits for blocks that
-//!   take tiles in the same round. All of them run, since the launch is cooperative.
+//! - Without a mask, each block takes a tile of keys in each round. The blocks that share a head start at different tiles of
+//!   queries, evenly spread, and continue at the other end. Blocks with later keys add first, except those that have continued
+//!   at the other end. A block waits for tiles of the same round or of earlier ones. All blocks run, since the launch is
+//!   cooperative.
 
 use cuda_std::thread;
 
@@ -25,6 +26,8 @@ pub struct Walk {
     /// The end of the tiles of queries, and how many of them lie after the current one.
     end: u32,
     at: u32,
+    /// The first one.
+    start: u32,
     /// Without a mask, the tiles of keys of the head that blocks have taken in earlier rounds; the number of those in this
     /// round, and the place of this one among them.
     before: u32,
@@ -41,25 +44,17 @@ impl Walk {
             return None;
         }
         // SAFETY: there is a tile, so there are tiles and heads. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(tiles != 0 && args.key_heads != 0 && args.heads_at_once != 0) };
+        unsafe { core::hint::assert_unchecked(tiles != 0) };
         let of_queries = args.queries.div_ceil(queries);
-        let at = |index: u32, head: u32| KeyTile {
-            first: index * keys,
-            head: head % args.key_heads,
-            batch: head / args.key_heads,
-        };
+        let at = |index: u32, head: u32| KeyTile::new(index * keys, head, args.key_heads);
         if args.hides_any() {
-            let of_heads = tiles * args.heads_at_once;
-            let first_head = number / of_heads * args.heads_at_once;
-            let (place, at_once) = (number % of_heads, args.heads_at_once.min(heads - first_head));
-            // SAFETY: there is a tile, so there are heads. It keeps a panic out of the kernel.
-            unsafe { core::hint::assert_unchecked(at_once != 0) };
-            let tile = at(place / at_once, first_head + place % at_once);
+            let (index, head) = args.tile_in_order(number, tiles, heads, 1);
+            let tile = at(index, head);
             let first = args.first_query(tile.first) / queries;
             let end = args.end_of_queries(args.keys.min(tile.first + keys) - 1).div_ceil(queries);
             let count = end.saturating_sub(first);
             let head = tile.head * args.group;
-            return Some(Self { tile, head, count, end, at: 0, before: 0, ranks: 1, rank: 0 });
+            return Some(Self { tile, head, count, end, at: 0, start: 0, before: 0, ranks: 1, rank: 0 });
         }
         let (head, place, blocks) = (number / tiles, number % tiles, thread::grid_dim_x());
         // SAFETY: a block calls this. It keeps a panic out of the kernel.
@@ -72,7 +67,7 @@ impl Walk {
         let start = rank * of_queries / ranks;
         let tile = at(place, head);
         let (head, end) = (tile.head * args.group, of_queries);
-        Some(Self { tile, head, count: of_queries, end, at: start, before, ranks, rank })
+        Some(Self { tile, head, count: of_queries, end, at: start, start, before, ranks, rank })
     }
 
     /// Returns the current tile of queries.
@@ -87,13 +82,21 @@ impl Walk {
         self.count * args.group
     }
 
-    /// Goes on to the same queries of the next head, or after the last head to the next tile of queries.
+    /// Goes on to the next tile of queries, or after the last one to the next head. So the blocks that share a head find its
+    /// queries in L2. With a mask, blocks with fewer tiles would wait for the others at the next head: they go on to the same
+    /// queries of the next head, and after the last head to the next tile.
     #[inline(always)]
     pub fn advance<T>(&mut self, args: &BackwardArgs<T>) {
-        self.head += 1;
-        if self.head == (self.tile.head + 1) * args.group {
-            self.head = self.tile.head * args.group;
+        let is_masked = args.hides_any();
+        let mut is_last = self.head + 1 == (self.tile.head + 1) * args.group;
+        if !is_masked || is_last {
             self.at = if self.at + 1 == self.count { 0 } else { self.at + 1 };
+            is_last = is_masked;
+        }
+        if is_last {
+            self.head = self.tile.head * args.group;
+        } else if is_masked || self.at == self.start {
+            self.head += 1;
         }
     }
 

@@ -200,7 +200,7 @@ where
             let products = self.multiply_rows(1, v, d_out);
             let mut p = self.logits;
             if let Some(query) = masked {
-                hide(self.args, &mut p, self.first_key, query);
+                hide(self.args, &mut p, [self.first_key, query], true);
             }
             let numbers = memory.stats(now.stage());
             each(numbers, &mut p, |x, log| ex2_approx_ftz(x.mul_add(factor, -log)));
@@ -313,7 +313,11 @@ fn words<T: Element16>(tile: &Accumulator<32>) -> [[u32; 4]; 4] {
 /// `numbers` points to 64 numbers in shared memory.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-unsafe fn each(numbers: *const f32, tile: &mut Accumulator<32>, mut f: impl FnMut(f32, f32) -> f32) {
+pub(super) unsafe fn each(
+    numbers: *const f32,
+    tile: &mut Accumulator<32>,
+    mut f: impl FnMut(f32, f32) -> f32,
+) {
     let thread = thread::thread_idx_x() % WARPGROUP;
     let mut i = 0;
     while i < tile.0.len() {
@@ -331,24 +335,40 @@ unsafe fn each(numbers: *const f32, tile: &mut Accumulator<32>, mut f: impl FnMu
 
 /// Returns whether every one of `count` queries, from `first_query` on, sees all of 64 keys.
 #[inline(always)]
-fn hides_none<T>(args: &BackwardArgs<T>, first_key: u32, first_query: u32, count: u32) -> bool {
+pub(super) fn hides_none<T>(args: &BackwardArgs<T>, first_key: u32, first_query: u32, count: u32) -> bool {
     let seen = first_query as i32 + args.diagonal - first_key as i32;
     let is_seen = seen >= ROWS as i32 - 1 && seen <= args.window - count as i32;
     is_seen && first_key + ROWS as u32 <= args.keys
 }
 
-/// Replaces the logits of keys that a query does not see by -inf. The tile starts at `first_key` and `first_query`.
+/// Replaces the logits of keys that a query does not see by -inf. The tile starts at a key and a query; its rows are keys, or
+/// queries.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-fn hide<T>(args: &BackwardArgs<T>, tile: &mut Accumulator<32>, first_key: u32, first_query: u32) {
+pub(super) fn hide<T>(
+    args: &BackwardArgs<T>,
+    tile: &mut Accumulator<32>,
+    [first_key, first_query]: [u32; 2],
+    are_rows_keys: bool,
+) {
+    let key_and_query = |row: usize, col: usize| {
+        let [key, query] = if are_rows_keys { [row, col] } else { [col, row] };
+        [key as i32, query as i32]
+    };
     if hides_none(args, first_key, first_query, ROWS as u32) {
         return;
     }
     // The first query sees the keys up to `seen`, and each later one sees one more. None sees a key from `end` on.
     let seen = first_query as i32 + args.diagonal - first_key as i32;
     let end = args.keys as i32 - first_key as i32;
-    tile.mask(|key, query| key as i32 > query as i32 + seen || key as i32 >= end);
+    tile.mask(|row, col| {
+        let [key, query] = key_and_query(row, col);
+        key > query + seen || key >= end
+    });
     if seen > args.window - ROWS as i32 {
-        tile.mask(|key, query| key as i32 <= query as i32 + seen - args.window);
+        tile.mask(|row, col| {
+            let [key, query] = key_and_query(row, col);
+            key <= query + seen - args.window
+        });
     }
 }

@@ -86,7 +86,7 @@ const fn parts(head_size: usize) -> usize {
     min_blocks = 1,
     arch = "90a",
     args,
-    facts: FusedShape = FusedShape::of_warpgroups(SIZE, tile(PARTS), THREADS, STAGES),
+    facts: FusedShape = FusedShape::of_warpgroups(SIZE, tile(PARTS), THREADS, shared_bytes(SIZE, STAGES)),
     instances(
         for T in [bf16, f16] {
             attention_{T}_64_warpgroup_gradients = <64, 3>;
@@ -247,15 +247,17 @@ impl<T: Element16, const SIZE: usize, const STAGES: usize, const PARTS: usize>
     #[inline(always)]
     unsafe fn copy(self, args: &BackwardArgs<T>) {
         let (mut key_ring, mut ring) = (self.key_ring(), self.query_ring());
+        let mut number = thread::block_idx_x();
         loop {
             // SAFETY: only this thread uses the number while the stage is empty.
-            let number = unsafe {
-                let taken = AtomicU32::from_ptr(args.turns.add(args.taken_index()));
-                let number = taken.fetch_add(1, Ordering::Relaxed);
+            unsafe {
+                if args.hides_any() {
+                    let taken = AtomicU32::from_ptr(args.turns.add(args.taken_index()));
+                    number = taken.fetch_add(1, Ordering::Relaxed);
+                }
                 key_ring.wait_empty();
                 *self.number() = number;
-                number
-            };
+            }
             let Some(walk) = Walk::new(args, number, Self::TILE) else {
                 key_ring.fill(0);
                 return;
@@ -288,6 +290,7 @@ impl<T: Element16, const SIZE: usize, const STAGES: usize, const PARTS: usize>
                     part += 1;
                 }
             });
+            number += thread::grid_dim_x();
         }
     }
 

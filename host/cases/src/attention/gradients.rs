@@ -24,6 +24,8 @@ pub const BACKWARD: &[Problem] = &[
     at(SMALL, 70, 66).heads([1, 2]).head_size(24).top_left(),
     at(SMALL_AND_EMULATOR, 20, 40).head_size(104).bottom_right(),
     at(SMALL, 34, 50).head_size(136).top_left(),
+    at(SMALL, 600, 20).head_size(136),
+    at(EMULATOR, 20, 650).head_size(72),
     at(SMALL, 18, 66).head_size(201).bottom_right().window(30),
     at(EMULATOR, 70, 133).heads([1, 2]).bottom_right().heads_first(8),
     at(EMULATOR, 131, 66).head_size(96).bottom_right(),
