@@ -21,8 +21,10 @@ struct Costs {
     launch: f64,
     /// Cycles of a tile before its first term and after its last, without what grows with the tile.
     ends: f64,
-    /// Cycles for each result of a tile.
-    result: f64,
+    /// Cycles for each result of a tile, of 2 and of 4 bytes.
+    result: [f64; 2],
+    /// More cycles of a tile with a bias.
+    bias: f64,
     /// More cycles for each result if rows do not start at multiples of four elements.
     unaligned: f64,
     /// More cycles for each result with a residual.
@@ -37,76 +39,87 @@ struct Costs {
 
 /// Of the kernels with `mma.sync`.
 const TILES: Costs = Costs {
-    launch: 1470.0,
-    ends: 3860.0,
-    result: 0.27,
-    unaligned: 0.084,
-    residual: 0.61,
-    gelu: 0.154,
-    fetched: 55.0,
-    requested: 18.4,
+    launch: 946.0,
+    ends: 3360.0,
+    result: [0.563, 0.221],
+    bias: 382.0,
+    unaligned: 0.311,
+    residual: 0.991,
+    gelu: 0.223,
+    fetched: 48.1,
+    requested: 31.5,
 };
 /// Of the kernels for few rows.
 const FEW_ROWS: Costs = Costs {
-    launch: 2880.0,
-    ends: 3720.0,
-    result: 0.128,
-    unaligned: 0.0,
-    residual: 0.6,
-    gelu: 0.1,
-    fetched: 40.0,
-    requested: 31.0,
+    launch: 1610.0,
+    ends: 2360.0,
+    result: [0.344; 2],
+    bias: 443.0,
+    residual: 0.793,
+    gelu: 0.353,
+    fetched: 40.7,
+    requested: 76.5,
+    ..TILES
 };
 /// Of the kernels with `wgmma` for any shape.
 const WARPGROUPS: Costs = Costs {
-    launch: 4110.0,
-    ends: 1240.0,
-    result: 0.15,
-    unaligned: 0.08,
-    residual: 1.0,
-    gelu: 0.108,
-    fetched: 49.0,
-    requested: 28.0,
+    launch: 3530.0,
+    ends: 1400.0,
+    result: [0.05, 0.231],
+    bias: 588.0,
+    unaligned: 0.519,
+    residual: 1.17,
+    gelu: 0.087,
+    fetched: 50.4,
+    requested: 93.6,
 };
 
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `mma.sync`; half of it for TF32.
-const MULTIPLY_ADDS: f64 = 1110.0;
+const MULTIPLY_ADDS: f64 = 1250.0;
 /// Bytes per cycle that a multiprocessor reads from or writes to its shared memory.
-const SHARED: f64 = 149.0;
+const SHARED: f64 = 165.0;
 /// Cycles to split a register of each lane into two TF32 numbers, for all warps of a multiprocessor.
-const CONVERTED: f64 = 4.17;
+const CONVERTED: f64 = 3.63;
 /// A step of `mma.sync` with TF32 takes this many times as long.
-const TF32: f64 = 1.34;
-/// The least cycles of a step of `mma.sync`, and the share of a step that a block alone on its multiprocessor takes as well.
-const ALONE: [f64; 2] = [380.0, 0.67];
+const TF32: f64 = 1.63;
+/// Cycles that a block of four warps alone on its multiprocessor takes longer for a step of `mma.sync`, and the factor on it.
+const ALONE: [f64; 2] = [213.0, 1.41];
 /// Bytes per cycle of operands that threads gather, in elements of 2 and of 4 bytes, and the cycles that a step waits for them.
-const GATHERED: [f64; 2] = [6.08, 7.43];
-const GATHERED_STEP: f64 = 780.0;
+const GATHERED: [f64; 2] = [14.0, 38.8];
+const GATHERED_STEP: f64 = 525.0;
+/// A step of a kernel that can gather takes this many times as long, even if it does not.
+const GATHERS: f64 = 1.19;
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `wgmma`; half of it for TF32.
-const WARPGROUP_MULTIPLY_ADDS: f64 = 2100.0;
+const WARPGROUP_MULTIPLY_ADDS: f64 = 1970.0;
 /// Cycles that a step takes longer if threads load an operand to registers.
-const FROM_REGISTERS: f64 = 138.0;
+const FROM_REGISTERS: f64 = 233.0;
+/// The least cycles of such a step, if the multiprocessor has no other block.
+const WARPGROUP_STEP: f64 = 170.0;
 /// Multiplications for each product of `f32`, of TF32.
-const THREE: f64 = 2.55;
+const THREE: f64 = 3.33;
 /// Factor on the fetches of tensor copies if the rows are not multiples of 128 bytes apart.
-const ACROSS_LINES: f64 = 0.583;
+const ACROSS_LINES: f64 = 0.716;
 /// The most of the factor on them if other multiprocessors have no block.
-const FETCHED_ALONE: f64 = 2.17;
+const FETCHED_ALONE: f64 = 1.63;
 /// Cycles of a step without tensor cores, and of one block alone.
-const WITHOUT_TENSOR_CORES: [f64; 2] = [695.0, 1905.0];
+const WITHOUT_TENSOR_CORES: [f64; 2] = [1320.0, 1370.0];
 /// Blocks per multiprocessor if clusters split k: for tiles of up to 32 rows, and of more. Two would fit, but the last clusters
 /// find no room.
 const IN_CLUSTERS: [f64; 2] = [1.75, 1.5];
+/// One warpgroup takes this many times as long for the results of a tile as two.
+const ONE_WARPGROUP: f64 = 2.14;
+/// Results whose rows do not start at multiples of 32 bytes (the sectors of L2) take this many times their bytes.
+const ACROSS_SECTORS: f64 = 1.54;
 /// Cycles that the blocks of a cluster take longer.
-const CLUSTER_CYCLES: f64 = 1000.0;
+const CLUSTER_CYCLES: f64 = 2150.0;
 /// A multiprocessor's share of the memory bandwidth, in bytes per cycle.
-const FROM_MEMORY: f64 = 14.3;
+const FROM_MEMORY: f64 = 16.8;
 /// Cycles of a launch that copies an operand.
-const COPY_CYCLES: f64 = 3500.0;
+const COPY_CYCLES: f64 = 3030.0;
 /// Cycles of a launch that transposes or splits an operand, and the bytes that it moves per cycle.
-const TRANSPOSE: [f64; 2] = [5200.0, 10.5];
+const TRANSPOSE: [f64; 2] = [5120.0, 11.6];
 /// Cycles of the launch that adds up splits, and the bytes of sums that it moves per cycle.
-const REDUCE: [f64; 2] = [4490.0, 35.0];
+const REDUCE: [f64; 2] = [2810.0, 27.1];
 /// Bytes of a copy that is still in L2 when it is read, in half of the cases.
 const CACHED: f64 = 30e6;
 
@@ -123,9 +136,9 @@ fn tile_step(tile: &TileShape, bytes: f64) -> f64 {
     multiplied.hypot(shared).hypot(converted) * if is_tf32 { TF32 } else { 1.0 }
 }
 
-/// The time of two things that overlap in part.
+/// The time of two things that overlap, except for a part if they take equally long.
 fn overlapped(a: f64, b: f64) -> f64 {
-    (a.powi(3) + b.powi(3)).cbrt()
+    (a.powi(4) + b.powi(4)).sqrt().sqrt()
 }
 
 impl<T: Element> KernelChoice<T> {
@@ -198,10 +211,14 @@ impl<T: Element> KernelChoice<T> {
             Kernel::Serial(_) => return f64::INFINITY,
             Kernel::Tiles(kernel) => {
                 let fits = (profile.limits.max_dynamic_shared_bytes / kernel.shared_bytes).max(1);
-                let resident = f64::from(kernel.meta.min_blocks.min(fits));
-                let step = overlapped(tile_step(kernel, bytes), fetched);
+                // Those that gather have fewer buffers.
+                let most = kernel.meta.min_blocks + u32::from(kernel.gathers);
+                let resident = f64::from(most.min(fits));
+                let step =
+                    tile_step(kernel, bytes).hypot(fetched) * if kernel.gathers { GATHERS } else { 1.0 };
                 let waits = gathers.map(|gathers| if gathers { GATHERED_STEP } else { 0.0 });
-                (resident, step, waits[0] + waits[1] + ALONE[0] + ALONE[1] * step / resident.min(2.0))
+                let alone = if kernel.threads == 128 { ALONE[0] + ALONE[1] * step } else { step };
+                (resident, step, waits[0] + waits[1] + alone)
             }
             Kernel::FewRows { kernel, .. } => {
                 let resident = if self.splits > 1 { IN_CLUSTERS[usize::from(kernel.rows > 32)] } else { 2.0 };
@@ -218,31 +235,41 @@ impl<T: Element> KernelChoice<T> {
                 let multiplied = rows * cols * terms * products * bytes / 2.0 / WARPGROUP_MULTIPLY_ADDS;
                 let fetched = fetched / (1.0 / blocks).clamp(1.0, FETCHED_ALONE);
                 let step = overlapped(multiplied + from_registers(along_k), fetched);
-                (1.0, step, step)
+                (1.0, step, step.max(WARPGROUP_STEP))
             }
         };
 
         // Results, or sums of splits, which another launch adds up.
         let sums = self.needs_sums();
-        let mut result = costs.result * if sums { 2.0 } else { bytes / 2.0 };
-        if !sums {
-            let also = |applies: bool, cycles: f64| if applies { cycles } else { 0.0 };
-            result += also(!problem.out_is_aligned, costs.unaligned)
-                + also(problem.has_residual, costs.residual)
-                + also(problem.has_gelu, costs.gelu);
-        }
-        let cluster = if self.splits > 1 && !sums { CLUSTER_CYCLES } else { 0.0 };
-        let ends = costs.ends + result * rows * cols + cluster;
-        let written = match (sums, problem.has_residual) {
-            (true, _) => 4.0 * splits,
-            (false, true) => 2.0 * bytes,
-            (false, false) => bytes,
-        };
+        let also = |applies: bool, cycles: f64| if applies && !sums { cycles } else { 0.0 };
+        let alternates = matches!(self.kernel, Kernel::Warpgroups { kernel, .. } if kernel.alternates);
+        let of_each = also(!problem.out_is_aligned, costs.unaligned)
+            + also(problem.has_residual, costs.residual)
+            + also(problem.has_gelu, costs.gelu);
+        let inside = results * splits / (blocks * multiprocessors);
+        let of_tile = costs.result[usize::from(sums || bytes == 4.0)] * rows * cols + of_each * inside;
+        let ends = costs.ends
+            + also(problem.has_bias, costs.bias)
+            + also(self.splits > 1, CLUSTER_CYCLES)
+            + of_tile * if alternates { ONE_WARPGROUP } else { 1.0 };
+        let across_sectors = if sums || problem.out_has_sectors { 1.0 } else { ACROSS_SECTORS };
+        let written = across_sectors
+            * match (sums, problem.has_residual) {
+                (true, _) => 4.0 * splits,
+                (false, true) => 2.0 * bytes,
+                (false, false) => bytes,
+            };
         let after = if sums { REDUCE[0] + moved(results * (8.0 * splits + bytes), REDUCE[1]) } else { 0.0 };
 
         let turns = (blocks / resident).ceil();
-        let computed = steps * (blocks.ceil() * step).max(turns * alone) + turns * ends;
+        let computed = if alternates {
+            // The ends of a tile overlap with the steps of the next.
+            (turns * steps * alone + ends).max((turns / 2.0).ceil() * (steps * alone + ends))
+        } else {
+            steps * (blocks.ceil() * step).max(turns * alone) + turns * ends
+        };
         let rate = FROM_MEMORY.min(costs.requested * blocks.min(resident));
-        before + costs.launch + overlapped(computed, moved(read + written * results, rate)) + after
+        let moved = moved(read + written * results, rate);
+        before + costs.launch + ends + (computed - ends).hypot(moved) + after
     }
 }
