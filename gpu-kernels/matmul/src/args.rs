@@ -3,12 +3,12 @@
 use cuda_std::tensor::TensorMap;
 use cuda_std::{KernelArgs, grid};
 
-/// Lets the next launch begin, and waits for those before. All threads of a kernel call it before they touch global memory, because
-/// launches [overlap](cuda_std::launch::LaunchConfig::with_programmatic_stream_serialization).
+/// Waits for the launches before, and lets the next one begin. All threads of a kernel call it before they touch global memory,
+/// because launches [overlap](cuda_std::launch::LaunchConfig::with_programmatic_stream_serialization).
 #[inline(always)]
 pub fn begin() {
-    grid::launch_dependents();
     grid::wait_for_dependencies();
+    grid::launch_dependents();
 }
 
 /// A bit of [`MatmulArgs::flags`]: `out` and `residual` hold `f32`; otherwise they hold the type of the operands.

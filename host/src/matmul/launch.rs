@@ -1,6 +1,6 @@
 //! The launches of a multiplication, and the memory between them.
 
-use cuda_std::launch::RawBuffer;
+use cuda_std::launch::{LaunchConfig, RawBuffer};
 use ferrowarp_device::device::{Buffer, Queue};
 use ferrowarp_device::error::Error;
 use matmul_kernels::args::{
@@ -17,6 +17,10 @@ use crate::element::Element;
 /// The most blocks along y or z of a grid.
 pub(super) const MOST_BLOCKS: usize = 65_535;
 
+/// The most bytes of operands and results whose launch begins before the one before it has ended. The time that this saves is a
+/// small part of a larger multiplication's, and its blocks would be spread less evenly over the multiprocessors.
+const MOST_EARLY_BYTES: u128 = 16 << 20;
+
 /// Launches the kernels for at most [`MOST_BLOCKS`] matrices.
 ///
 /// # Safety
@@ -31,6 +35,13 @@ pub(super) unsafe fn launch_some<T: Element>(
     // With one split or a cluster of splits the kernel writes results; otherwise sums, which the second launch adds up.
     let whole = MatmulLaunch { batch, splits, ..args };
     let device = queue.device();
+    let [m, n, k] = [args.m, args.n, args.k].map(u128::from);
+    let bytes = (m * k + k * n + m * n) * u128::from(batch) * size_of::<T>() as u128;
+    let early = |config: LaunchConfig| LaunchConfig {
+        programmatic_stream_serialization: config.programmatic_stream_serialization
+            && bytes <= MOST_EARLY_BYTES,
+        ..config
+    };
     let (parts, mut sums) = match choice.needs_sums() {
         true => split(queue, &whole).map(|(parts, sums)| (parts, Some(sums)))?,
         false => (MatmulLaunch { ..whole }, None),
@@ -46,7 +57,9 @@ pub(super) unsafe fn launch_some<T: Element>(
         let (parts, _copies) = copied(queue, parts, Copies { aligns: choice.aligns, along_k })?;
         match choice.kernel {
             Kernel::Serial(kernel) => kernel.launch(queue, serial_config(shape, batch), parts)?,
-            Kernel::Tiles(kernel) => kernel.launch(queue, kernel.config(shape, splits, batch), parts)?,
+            Kernel::Tiles(kernel) => {
+                kernel.launch(queue, early(kernel.config(shape, splits, batch)), parts)?
+            }
             Kernel::FewRows { kernel, folds } => {
                 let parts = MatmulLaunch { flags: parts.flags & !OUT_TENSOR, ..parts };
                 let (parts, _copy) = match folds {
@@ -57,11 +70,11 @@ pub(super) unsafe fn launch_some<T: Element>(
                 };
                 let terms = (kernel.terms, kernel.has_tensor_cores);
                 let parts = with_maps(device, terms, kernel.box_rows(), parts)?;
-                kernel.launch(queue, kernel.config(shape, splits, folds, batch), parts)?;
+                kernel.launch(queue, early(kernel.config(shape, splits, folds, batch)), parts)?;
             }
             Kernel::Warpgroups { kernel, .. } => {
                 let units = kernel.units(shape, splits, batch);
-                let config = kernel.config(units, device.multiprocessors());
+                let config = early(kernel.config(units, device.multiprocessors()));
                 let parts = with_maps(device, (kernel.terms, true), kernel.box_rows(), parts)?;
                 kernel.launch(queue, config, parts)?;
             }
