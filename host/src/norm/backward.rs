@@ -258,8 +258,7 @@ impl<T: Element> Norm<'_, T> {
             Backward::Few(kernel) => {
                 assert!(stored[1], "{} does not write in place", kernel.meta.name);
                 let GradientOutputs { d_weight, d_bias, .. } = &mut outputs;
-                let [d_weight, d_bias]: [RawBuffer<f32>; 2] =
-                    [written(d_weight).cast(), written(d_bias).cast()];
+                let [d_weight, d_bias] = [d_weight, d_bias].map(|it| written(it).cast::<f32>());
                 let has_columns = !d_weight.pointer.is_null() || !d_bias.pointer.is_null();
                 if rows == 0 && !has_columns {
                     return Ok(());
@@ -268,8 +267,7 @@ impl<T: Element> Norm<'_, T> {
                 let config = early(config, rows, shape[1] * size_of::<T>());
                 let args = NormBackwardLaunch { d_weight, d_bias, ..args };
                 // SAFETY: as below; the gradients of weight and bias have one part.
-                unsafe { kernel.launch(queue, config, args)? };
-                return Ok(());
+                return Ok(unsafe { kernel.launch(queue, config, args) }?);
             }
             Backward::Rows(kernel) => {
                 let is_dense = stored[0] && stored[1];

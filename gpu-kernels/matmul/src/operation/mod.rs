@@ -20,6 +20,7 @@ pub mod warpgroup_tiles;
 
 mod tile_sums;
 mod warpgroup_operand;
+mod warpgroup_residuals;
 mod warpgroup_store;
 mod warpgroup_work;
 

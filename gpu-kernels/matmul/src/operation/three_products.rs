@@ -16,7 +16,8 @@ use super::super::args::{MatmulArgs, begin};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
-use super::warpgroup_store::{Bias, Place, apply_epilogue, load_first_residuals, store_registers};
+use super::warpgroup_residuals::load_first_residuals;
+use super::warpgroup_store::{Bias, Place, apply_epilogue, store_registers};
 use super::warpgroup_work::{ROWS, Work, terms};
 use common_kernels::ring::{Ring, element};
 

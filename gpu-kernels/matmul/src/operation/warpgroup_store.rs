@@ -6,43 +6,31 @@ use cuda_std::wgmma::{Accumulator, Panel};
 use cuda_std::{bulk, tensor, thread, warp};
 
 use super::super::args::{GELU, MatmulArgs, OUT_F32, OUT_TENSOR, RELU};
-use super::super::epilogue::{
-    bias_pair, gelu, has_whole_residuals, offset, raw, relu, residual_of_raw, store_pair, unrolled,
-};
+use super::super::epilogue::{bias_pair, gelu, offset, relu, store_pair, unrolled};
 use super::warpgroup_operand::{WarpgroupOperand, is_swapped};
+use super::warpgroup_residuals::{
+    Residuals, add_residuals, at_once, has_registers_for_residuals, load_residuals,
+};
 use super::warpgroup_work::Tile;
 use common_kernels::ring::WARPGROUP;
 
 /// Accumulators that are written at once: 16 columns.
-const CHUNK: usize = 8;
+pub(super) const CHUNK: usize = 8;
 
 /// Returns a consumer's panels to store a tile of `cols` columns: one is written while the other is copied out.
 pub(super) const fn out_panels(cols: usize) -> usize {
     if cols > 64 { 2 } else { 1 }
 }
 
-/// The most chunks whose residuals are loaded at once.
-const MOST_AT_ONCE: usize = 8;
-
-/// Returns the number of chunks whose residuals are loaded at once, for which there are registers.
-const fn at_once(registers: usize) -> usize {
-    if has_registers_for_residuals(registers) { MOST_AT_ONCE } else { MOST_AT_ONCE / 2 }
-}
-
-/// Whether there are registers for residuals beside as many accumulators under the multiplications.
-const fn has_registers_for_residuals(accumulators: usize) -> bool {
-    accumulators < 128
-}
-
 /// Where a thread's results lie: pairs of neighbours in a row, four of them in a chunk.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    tile: Tile,
+    pub tile: Tile,
     consumer: u32,
     /// The consumer's first row in the tile.
     row: u32,
     /// Row and column of the first result.
-    first: [u32; 2],
+    pub first: [u32; 2],
     /// Rows from the first pair to the second.
     apart: u32,
     is_swapped: bool,
@@ -67,7 +55,7 @@ impl Place {
 
     /// Returns the row and the first column of a pair of chunk `i`.
     #[inline(always)]
-    fn at(&self, i: usize, pair: usize) -> [u32; 2] {
+    pub fn at(&self, i: usize, pair: usize) -> [u32; 2] {
         let [row, col] = self.first;
         let (along, across) = (16 * i + pair / 2 * 8, pair % 2);
         let (along, across) = (along as u32, across as u32 * self.apart);
@@ -91,7 +79,7 @@ impl Place {
 
     /// Returns the accumulators plus what `f` returns for each pair.
     #[inline(always)]
-    fn plus(&self, x: [f32; CHUNK], mut f: impl FnMut(usize) -> [f32; 2]) -> [f32; CHUNK] {
+    pub fn plus(&self, x: [f32; CHUNK], mut f: impl FnMut(usize) -> [f32; 2]) -> [f32; CHUNK] {
         let mut x = self.pairs(x);
         for pair in 0..CHUNK / 2 {
             let [left, right] = f(pair);
@@ -165,94 +153,6 @@ impl<T: WarpgroupOperand> Bias<T> {
         let col = place.at(i, pair)[1] - place.tile.col;
         // SAFETY: the tile has the columns.
         unsafe { load_shared::<f32x2>(self.shared.add(col as usize).cast()).to_array() }
-    }
-}
-
-/// The residuals of some chunks as they are in memory: nothing waits for their loads before they are added.
-pub(super) type Residuals = [[[u32; 2]; CHUNK / 2]; MOST_AT_ONCE];
-
-/// Loads the residuals of [`at_once`] chunks from `first` on, if there is a residual.
-///
-/// # Safety
-/// The arguments are a kernel's.
-#[inline(always)]
-unsafe fn load_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
-    args: &MatmulArgs<T>,
-    place: &Place,
-    first: usize,
-) -> Residuals {
-    let mut residuals = [[[0; 2]; CHUNK / 2]; MOST_AT_ONCE];
-    let [own_row, own_col] = place.first;
-    if args.residual.is_null() || own_row >= args.m || own_col >= args.n {
-        return residuals;
-    }
-    // Branches once instead of once per pair.
-    macro_rules! load {
-        ($ty:ty, $is_whole:literal) => {{
-            unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
-                for pair in 0..CHUNK / 2 {
-                    // Outside the result the thread reads another of its own instead, without a branch.
-                    let [row, col] = place.at(first + i, pair);
-                    let row = if row < args.m { row } else { own_row };
-                    let col = if col < args.n { col } else { own_col };
-                    let at = offset(place.tile.batch, args.residual_batch, row, args.residual_pitch, col);
-                    let from = args.residual.cast::<$ty>().wrapping_add(at);
-                    let count = (args.n - col) as usize;
-                    // SAFETY: the residual has the element, and its right neighbour if there is one.
-                    let words = unsafe { raw(from, $is_whole, count) };
-                    residuals[i % MOST_AT_ONCE][pair] = words;
-                }
-            });
-        }};
-    }
-    match (size_of::<T>() == 4 || args.has(OUT_F32), has_whole_residuals::<T, 2>(args)) {
-        (true, true) => load!(f32, true),
-        (true, false) => load!(f32, false),
-        (false, true) => load!(T, true),
-        (false, false) => load!(T, false),
-    }
-    residuals
-}
-
-/// Loads the first residuals of a tile before its multiplications, if there are registers.
-///
-/// # Safety
-/// Same as for [`load_residuals`].
-#[inline(always)]
-pub(super) unsafe fn load_first_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
-    args: &MatmulArgs<T>,
-    place: &Place,
-) -> Residuals {
-    match has_registers_for_residuals(REGISTERS) {
-        // SAFETY: the caller's contract.
-        true => unsafe { load_residuals::<T, REGISTERS>(args, place, 0) },
-        false => [[[0; 2]; CHUNK / 2]; MOST_AT_ONCE],
-    }
-}
-
-/// Adds the residuals of chunks from `first` on to their accumulators.
-#[inline(always)]
-fn add_residuals<T: WarpgroupOperand, const REGISTERS: usize>(
-    args: &MatmulArgs<T>,
-    place: &Place,
-    first: usize,
-    residuals: &Residuals,
-    sums: &mut Accumulator<REGISTERS>,
-) {
-    macro_rules! add {
-        ($is_f32:expr, $is_whole:literal) => {{
-            unrolled!(i, at_once(REGISTERS).min(REGISTERS / CHUNK - first), {
-                let of_pair = |pair: usize| {
-                    residual_of_raw::<T, 2>(residuals[i % MOST_AT_ONCE][pair], $is_f32, $is_whole)
-                };
-                put(sums, first + i, place.plus(chunk(sums, first + i), of_pair));
-            });
-        }};
-    }
-    match (size_of::<T>() == 4 || args.has(OUT_F32), has_whole_residuals::<T, 2>(args)) {
-        (true, _) => add!(true, true),
-        (false, true) => add!(false, true),
-        (false, false) => add!(false, false),
     }
 }
 
@@ -422,14 +322,14 @@ pub(super) unsafe fn store_registers<T: WarpgroupOperand, const REGISTERS: usize
 
 /// Returns the accumulators of chunk `i`.
 #[inline(always)]
-fn chunk<const REGISTERS: usize>(sums: &Accumulator<REGISTERS>, i: usize) -> [f32; CHUNK] {
+pub(super) fn chunk<const REGISTERS: usize>(sums: &Accumulator<REGISTERS>, i: usize) -> [f32; CHUNK] {
     let (d, i) = (&sums.0, CHUNK * i);
     [d[i], d[i + 1], d[i + 2], d[i + 3], d[i + 4], d[i + 5], d[i + 6], d[i + 7]]
 }
 
 /// Replaces the accumulators of chunk `i`.
 #[inline(always)]
-fn put<const REGISTERS: usize>(sums: &mut Accumulator<REGISTERS>, i: usize, chunk: [f32; CHUNK]) {
+pub(super) fn put<const REGISTERS: usize>(sums: &mut Accumulator<REGISTERS>, i: usize, chunk: [f32; CHUNK]) {
     let (d, i) = (&mut sums.0, CHUNK * i);
     [d[i], d[i + 1], d[i + 2], d[i + 3], d[i + 4], d[i + 5], d[i + 6], d[i + 7]] = chunk;
 }

@@ -29,7 +29,8 @@ use super::super::args::{MatmulArgs, begin};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::{WarpgroupOperand, is_in_registers, is_swapped};
-use super::warpgroup_store::{Bias, Place, apply_epilogue, load_first_residuals, out_panels, store};
+use super::warpgroup_residuals::load_first_residuals;
+use super::warpgroup_store::{Bias, Place, apply_epilogue, out_panels, store};
 use super::warpgroup_work::{PANEL_ROW, Work, copy, terms};
 use common_kernels::ring::{Ring, WARPGROUP};
 
