@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::Context as _;
+use ferrowarp_cases::place::Place;
 use serde::Serialize;
 
 /// A matrix.
@@ -59,6 +60,11 @@ impl FromStr for Shape {
 /// The extents of a shape such as `4096x768`.
 pub fn extents<const N: usize>(words: &str) -> Option<[usize; N]> {
     words.split('x').map(|word| word.parse().ok()).collect::<Option<Vec<_>>>()?.try_into().ok()
+}
+
+/// A tensor without gaps.
+pub fn dense(shape @ [a, b, c, d]: [usize; 4]) -> Place {
+    Place { shape, first: 0, strides: [b * c * d, c * d, d], len: a * b * c * d }
 }
 
 /// Widths at 4096 rows, as in the well-known charts.

@@ -5,8 +5,6 @@ use ferrowarp::device::{Device, DeviceError};
 use ferrowarp_cases::compare::{Bound, compare};
 use ferrowarp_cases::reference::Number;
 
-use crate::rotation::Rotation;
-
 /// Minimum size of all sets together, in units of the L2 cache.
 const CACHES: usize = 4;
 /// Maximum number of sets. If they do not fill the cache, launches are so small that cold and warm make no difference.
@@ -45,58 +43,6 @@ pub trait Timed {
 
 /// A launch that is ready to be timed, and its kernels.
 pub type Prepared = (Box<dyn Timed>, String);
-
-/// Launches on sets of `S`.
-struct Batches<S> {
-    device: Device,
-    rotation: Rotation<Vec<S>>,
-    launches: u64,
-    sets: usize,
-    relative_error: f64,
-}
-
-impl<S: Send + 'static> Timed for Batches<S> {
-    fn time(&mut self) -> Result<f64, DeviceError> {
-        Ok(self.rotation.time(&self.device, self.launches)?.as_secs_f64() / self.launches as f64)
-    }
-
-    fn sets(&self) -> usize {
-        self.sets
-    }
-
-    fn launches(&self) -> usize {
-        self.rotation.launches()
-    }
-
-    fn relative_error(&self) -> f64 {
-        self.relative_error
-    }
-}
-
-/// Prepares a launch on sets of operands. `set` creates one, whose operands have `bytes` bytes. `check` compares the results in
-/// the first set after a launch, and returns their [`Timed::relative_error`].
-///
-/// # Errors
-/// There is not enough memory, a launch failed, or a result is wrong.
-pub fn prepared<S: Send + 'static>(
-    device: &Device,
-    bytes: usize,
-    set: impl Fn() -> anyhow::Result<S>,
-    launch: impl Fn(&mut S) -> Result<(), DeviceError> + Send + Sync + 'static,
-    check: impl FnOnce(&S) -> anyhow::Result<f64>,
-) -> anyhow::Result<Box<dyn Timed>> {
-    let mut sets = vec![set()?];
-    launch(&mut sets[0])?;
-    let relative_error = check(&sets[0])?;
-    for _ in 1..count_of_sets(device, bytes)? {
-        sets.push(set()?);
-    }
-    let count = sets.len();
-    let mut rotation = Rotation::new(device, sets, launch)?;
-    let once = rotation.time(device, 1)?.as_secs_f64();
-    let launches = (BATCH / once.max(1e-7)).ceil() as u64;
-    Ok(Box::new(Batches { device: device.clone(), rotation, launches, sets: count, relative_error }))
-}
 
 /// The number of sets of `bytes` bytes that leaves the cache cold; on the CPU one.
 ///

@@ -1,17 +1,14 @@
 //! The shapes of timed attention.
 
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 
 use anyhow::Context as _;
-use ferrowarp::attention::{Attention, Causal};
+use ferrowarp_cases::random::bench::{Attention, Causal};
 use serde::Serialize;
 
-use crate::shapes::extents;
-
-/// The maximum error of a row, relative to its largest result, unless its inputs are hard.
-const ALLOWED: f64 = 0.02;
+use crate::random::attention::Inputs;
+use crate::shapes::{dense, extents};
 
 /// An attention problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,70 +36,30 @@ pub struct Shape {
     pub inputs: Inputs,
 }
 
-/// The contents of the tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Inputs {
-    /// Normal random numbers.
-    Normal,
-    /// The same, Q times 16, so that the logits have a standard deviation of 16.
-    Large,
-    /// The same, but the first elements of all queries and of one key per head are 30, so this key gets nearly all the
-    /// weight.
-    Dominant,
-}
-
-impl Inputs {
-    const HARD: [(Inputs, &'static str); 2] = [(Inputs::Large, "-large"), (Inputs::Dominant, "-dominant")];
-
-    fn suffix(self) -> &'static str {
-        Self::HARD.iter().find(|(inputs, _)| *inputs == self).map_or("", |(_, suffix)| suffix)
-    }
-}
+const HARD: [(Inputs, &str); 2] = [(Inputs::Large, "-large"), (Inputs::Dominant, "-dominant")];
 
 impl Shape {
     /// Operations of the two multiplications, or of five for the gradients; half of them with a causal mask, those in the
     /// window with a sliding window.
     pub fn operations(&self) -> f64 {
         let (length, products) = (self.length as f64, if self.backward { 5.0 } else { 2.0 });
+        let elements = (self.batch * self.queries * self.heads * self.head_size) as f64;
         let window = self.window.map_or(length, |window| window as f64);
         let keys = if self.causal { window - window * window / length / 2.0 } else { length };
-        2.0 * products * self.query_elements() as f64 * keys
+        2.0 * products * elements * keys
     }
 
-    /// The operation with the mask.
-    pub(super) fn attention(&self) -> Attention<'static> {
-        let call = if self.causal { Attention::new().causal(Causal::TopLeft) } else { Attention::new() };
-        self.window.into_iter().fold(call, Attention::sliding_window)
-    }
-
-    /// The shapes of Q, and of K and V.
-    pub(super) fn tensors(&self) -> [[usize; 4]; 2] {
-        let &Self { batch, queries, length, heads, key_heads, head_size, .. } = self;
-        [[batch, queries, heads, head_size], [batch, length, key_heads, head_size]]
-    }
-
-    /// The keys that a query sees.
-    pub(super) fn seen(&self, query: usize) -> Range<usize> {
-        if !self.causal {
-            return 0..self.length;
+    /// The operation on tensors without gaps.
+    pub fn operation(&self) -> Attention {
+        let &Self { batch, queries, length, heads, key_heads, head_size, causal, window, .. } = self;
+        Attention {
+            q: dense([batch, queries, heads, head_size]),
+            k: dense([batch, length, key_heads, head_size]),
+            causal: causal.then_some(Causal::TopLeft),
+            window,
+            lengths: None,
+            paged: None,
         }
-        let end = (query + 1).min(self.length);
-        end.saturating_sub(self.window.unwrap_or(end))..end
-    }
-
-    pub(super) fn query_elements(&self) -> usize {
-        self.batch * self.queries * self.heads * self.head_size
-    }
-
-    /// The maximum error of a row, relative to its largest result. Gradients of hard inputs subtract nearly equal numbers;
-    /// their errors are only reported.
-    pub(super) fn allowed(&self) -> f64 {
-        if self.backward && self.inputs != Inputs::Normal { f64::INFINITY } else { ALLOWED }
-    }
-
-    pub(super) fn key_elements(&self) -> usize {
-        self.batch * self.length * self.key_heads * self.head_size
     }
 }
 
@@ -113,8 +70,7 @@ impl FromStr for Shape {
     /// window of 1024 keys `1x16384x16x16x128-window1024`, for gradients `8x4096x16x4x128-causal-backward`, with other
     /// inputs `8x4096x16x16x128-large`.
     fn from_str(words: &str) -> anyhow::Result<Self> {
-        let hard =
-            Inputs::HARD.iter().find_map(|(inputs, suffix)| Some((words.strip_suffix(suffix)?, *inputs)));
+        let hard = HARD.iter().find_map(|(inputs, suffix)| Some((words.strip_suffix(suffix)?, *inputs)));
         let (front, inputs) = hard.unwrap_or((words, Inputs::Normal));
         let (front, backward) = front.strip_suffix("-backward").map_or((front, false), |front| (front, true));
         let (of_extents, end) = front.split_once('-').unwrap_or((front, ""));
@@ -147,7 +103,7 @@ impl fmt::Display for Shape {
             (false, true) => {}
         }
         f.write_str(if *backward { "-backward" } else { "" })?;
-        f.write_str(inputs.suffix())
+        f.write_str(HARD.iter().find(|(hard, _)| hard == inputs).map_or("", |(_, suffix)| suffix))
     }
 }
 

@@ -4,9 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use ferrowarp_cases::place::Place;
 use ferrowarp_cases::random::bench::{Activation, Operand, Operation};
 use serde::Serialize;
+
+use crate::shapes::dense;
 
 /// A multiplication of `[m, k]` by `[k, n]`. In words: `MxNxK`, then what differs from a linear layer: `kn`, `mk` or `mn` for
 /// how the operands are stored, `b8` for eight matrices, `bias`, `relu` or `gelu`.
@@ -107,10 +108,7 @@ impl Shape {
     /// The multiplication of matrices without gaps.
     pub fn operation(self) -> Operation {
         let Self { m, n, k, layout, batch, ending } = self;
-        let place = |[rows, cols]: [usize; 2]| {
-            let all = batch * rows * cols;
-            Place { shape: [1, batch, rows, cols], first: 0, strides: [all, rows * cols, cols], len: all }
-        };
+        let place = |[rows, cols]: [usize; 2]| dense([1, batch, rows, cols]);
         let [of_a, of_b] = layout.are_transposed();
         let operand = |[rows, cols]: [usize; 2], transposed| Operand {
             place: place(if transposed { [cols, rows] } else { [rows, cols] }),

@@ -1,10 +1,10 @@
 //! `cargo bench random`: problems drawn by [`ferrowarp_cases::random::bench`] from a seed. The other benches time shapes of a
 //! list, and prepare them here.
 
-mod attention;
+pub mod attention;
 pub mod axis;
 mod every;
-mod gradients;
+pub mod gradients;
 pub mod matmul;
 mod norm;
 mod operands;
@@ -226,10 +226,12 @@ pub trait Visitor {
 /// There is not enough memory for its operands, or the work failed.
 pub fn visit<V: Visitor>(device: &Device, problem: &Problem, with: V) -> anyhow::Result<V::Output> {
     match (&problem.operation, problem.dtype) {
-        (Drawn::Attention(of), Type::F16) => with.visit(attention::Forward::<f16>::new(device, of)?),
-        (Drawn::Attention(of), _) => with.visit(attention::Forward::<bf16>::new(device, of)?),
-        (Drawn::AttentionBackward(of), Type::F16) => with.visit(gradients::Backward::<f16>::new(device, of)?),
-        (Drawn::AttentionBackward(of), _) => with.visit(gradients::Backward::<bf16>::new(device, of)?),
+        (Drawn::Attention(of), Type::F16) => with.visit(attention::Forward::<f16>::new(device, of, None)?),
+        (Drawn::Attention(of), _) => with.visit(attention::Forward::<bf16>::new(device, of, None)?),
+        (Drawn::AttentionBackward(of), Type::F16) => {
+            with.visit(gradients::Backward::<f16>::new(device, of, None)?)
+        }
+        (Drawn::AttentionBackward(of), _) => with.visit(gradients::Backward::<bf16>::new(device, of, None)?),
         (_, Type::Bf16) => visit_as::<bf16, V>(device, problem, with),
         (_, Type::F16) => visit_as::<f16, V>(device, problem, with),
         (_, Type::Tf32 | Type::F32) => visit_as::<f32, V>(device, problem, with),

@@ -51,6 +51,12 @@ impl<T: Number> Operand<T> {
         Ok(Self { place: place.clone(), block, on_device })
     }
 
+    /// The numbers changed, each by its index.
+    pub fn changed(self, device: &Device, change: impl Fn(usize, T) -> T) -> Result<Self, Error> {
+        let block: Vec<T> = (0..self.place.len).map(|i| change(i, self.element(i))).collect();
+        Ok(Self { on_device: device.upload(&block)?, block, ..self })
+    }
+
     /// A buffer of the numbers, filled on the device.
     pub fn buffer(&self, device: &Device) -> Result<Buffer<T>, Error> {
         let len = self.place.len;
