@@ -5,12 +5,12 @@
 //! groups. So a result depends neither on timing nor on which block has which tile.
 //!
 //! In [`axis_scan_short()`] a few lanes have a short row. [`axis_scan()`] takes longer rows of one tile, or so many of several
-//! tiles that each block has one. In [`axis_scan_grid()`] blocks share
-//! long rows, and read each element once: a block publishes the sum of its tile, and waits for the sums of the tiles before it.
-//! It goes back only to the group of its own
-//! last tile, because it knows the sum of all groups before. All blocks are on the device at once. A block publishes
-//! the sum of its next tile before it waits for the sums that the current tile needs. The current tile stays in shared
-//! memory meanwhile, and the loads of the tile after the next are in flight.
+//! tiles that each block has one. In [`axis_scan_grid()`] blocks share long rows, and read each element once: a block publishes
+//! the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own last tile,
+//! because it knows the sum of all groups before. All blocks are on the device at once. A block publishes the sum of its next
+//! tile before it waits for the sums that the current tile needs. The current tile stays in shared memory meanwhile, and the
+//! loads of the tile after the next are in flight.
+//@ allow-local(axis_scan_f32_any, compute_75): it spills a little on this architecture, where it was not measured
 //@ ptx(axis_scan_short_f32, axis_scan_short_f16, axis_scan_short_bf16): bar.sync == 0, .shared == 0, .local == 0
 //@ ptx(axis_scan_f32, axis_scan_bf16, axis_scan_short_f32, axis_scan_short_bf16, compute_90+): griddepcontrol.wait == 1
 //@ ptx(axis_scan_f32): ld.global.nc.v4 >= 8, st.global.v4 == 4, bar.sync == 1, .local == 0

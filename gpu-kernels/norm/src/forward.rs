@@ -4,6 +4,7 @@
 //@ ptx(norm_f32_512x4): ld.global.v4 >= 8, st.global.v4 >= 4, .local == 0
 //@ ptx(norm_bf16_256x4, norm_f16_256x4): ld.global.v4 >= 8, st.global.v4 >= 4, .local == 0
 //@ allow-local(norm_bf16_256x4, norm_f16_256x4, compute_75, compute_100): four blocks limit a thread to 64 registers, and it needs a few more
+//@ allow-local(norm_bf16_any_1024x4, compute_75): it spills a little on this architecture, where it was not measured
 //@ allow-local(norm_bf16_512x3, norm_f16_512x3, norm_f32_any_1024x4, compute_80): two to four registers too few
 
 use cuda_std::half::{bf16, f16};

@@ -14,6 +14,7 @@
 //@ ptx(softmax_bf16_narrow_2x1, softmax_f16_narrow_2x1): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 4
 //@ ptx(softmax_f32_256x8, softmax_bf16_256x4, compute_90+): cp.async.bulk.prefetch.L2.global == 1
 //@ allow-local(softmax_bf16_narrow_4x4, compute_75): one register of 85 too few, a store and a load each row
+//@ allow-local(softmax_bf16_narrow_8x3, softmax_bf16_narrow_8x4, compute_75): the same
 //@ ptx(softmax_f32_staged, softmax_bf16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, st.async >= 1
 //@ ptx(softmax_f32_reduce, softmax_bf16_reduce, softmax_f16_reduce): ld.global.v4 >= 2, bar.sync == 1
 //@ ptx(softmax_f32_write, softmax_bf16_write, softmax_f16_write): ld.global.v4 >= 2, st.global.v4 >= 2, bar.sync == 1
