@@ -155,21 +155,12 @@ impl CumulativeSum {
         unsafe {
             match by.expect("one kernel takes any rows") {
                 ScanBy::Serial => T::SCAN_SERIAL.launch(queue, LaunchConfig::new(rows, 1), args)?,
-                ScanBy::Rows if span <= T::SCAN_SHORT[instance].tile => {
-                    let (threads, config) = T::SCAN_SHORT[instance].short(rows, span);
-                    T::SCAN_SHORT[instance].launch(
-                        queue,
-                        early(config, rows, row_bytes),
-                        ScanLaunch { threads, ..args },
-                    )?;
-                }
                 ScanBy::Rows => {
-                    let (threads, config) = T::SCAN[instance].rows(rows, span);
-                    T::SCAN[instance].launch(
-                        queue,
-                        early(config, rows, row_bytes),
-                        ScanLaunch { threads, ..args },
-                    )?;
+                    let is_short = span <= T::SCAN_SHORT[instance].tile;
+                    let kernel = if is_short { &T::SCAN_SHORT[instance] } else { &T::SCAN[instance] };
+                    let (threads, config) =
+                        if is_short { kernel.short(rows, span) } else { kernel.rows(rows, span) };
+                    kernel.launch(queue, early(config, rows, row_bytes), ScanLaunch { threads, ..args })?;
                 }
                 ScanBy::Grid(most) => {
                     // The kernel adds the number of blocks to a tile's number twice.
