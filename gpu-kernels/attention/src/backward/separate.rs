@@ -7,10 +7,9 @@
 //!
 //! Two threads of another warpgroup copy the block's rows, and then the other ones, 64 at a time, into two rings: Q or K, of
 //! which consumers compute the logits, and the gradients of the results or V. A consumer computes P and dS with its own rows
-//! first. So they lie in registers as the first operand of the multiplications that add them to the gradients.
+//! first, and keeps both in registers: they are the first operand of the multiplications that add them to the gradients.
 //!
-//! Where there are few blocks, several of them share what another one would add up. The last one to come adds up the parts, in
-//! order.
+//! If there are few sums, several blocks share each of them. The last block to finish its part adds up all parts, in order.
 //@ ptx(attention_bf16_192_separate_gradients, attention_f16_256_separate_gradients, compute_90a): setmaxnreg == 6
 //@ allow-local(attention_bf16_256_separate_gradients, attention_f16_256_separate_gradients): too few registers for all sums
 
