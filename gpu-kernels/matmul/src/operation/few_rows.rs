@@ -133,7 +133,7 @@ pub unsafe fn matmul_few_rows<
                 *part.sum(0, c, (64 * consumer + T::row::<B_K, 1>(r as u32)) as usize) = sum;
             });
         }
-        part.add_up::<T>(&args, 1);
+        part.add_up::<T>(&args);
     }
 }
 
@@ -242,18 +242,24 @@ impl<const STAGES: usize> Part<STAGES> {
         }
     }
 
-    /// Returns the address of the sum of a row of A and a column of B: one of several that [`add_up`](Self::add_up) adds.
+    /// Returns the address of one of several sums of a row of A and a column of B, of which [`add_up`](Self::add_up) adds the first.
     #[inline(always)]
     pub fn sum(&self, which: u32, row: usize, col: usize) -> *mut f32 {
         self.shared.cast::<f32>().wrapping_add((which as usize * self.a_rows + row) * PITCH + col)
     }
 
-    /// Adds up the sums of all blocks, `count` of each, and writes this block's share of the results.
+    /// Returns the number of rows that the tile has.
+    #[inline(always)]
+    pub fn rows<T>(&self, args: &MatmulArgs<T>) -> u32 {
+        (args.m - self.at[0]).min(self.a_rows as u32)
+    }
+
+    /// Adds up the first sums of all blocks, and writes this block's share of the results.
     ///
     /// # Safety
     /// All threads of the cluster call this, after they have written their sums, and return right afterwards.
     #[inline(always)]
-    pub unsafe fn add_up<T: Output<4>>(&self, args: &MatmulArgs<T>, count: u32) {
+    pub unsafe fn add_up<T: Output<4>>(&self, args: &MatmulArgs<T>) {
         let [row, col] = self.at;
         // SAFETY: between the barriers the sums of every block are complete and unchanged; after the second no thread reads
         // another block's. One thread stores each result.
@@ -263,7 +269,7 @@ impl<const STAGES: usize> Part<STAGES> {
             } else {
                 cluster::sync();
             }
-            let rows = (args.m - row).min(self.a_rows as u32) as usize;
+            let rows = self.rows(args) as usize;
             let share = (rows * ROWS / 4).div_ceil(self.splits as usize);
             let mut i = share * self.rank as usize + thread::thread_idx_x() as usize;
             let end = (share * (self.rank as usize + 1)).min(rows * ROWS / 4);
@@ -276,18 +282,16 @@ impl<const STAGES: usize> Part<STAGES> {
                 let mut total = [0.0f32; 4];
                 for block in 0..self.splits {
                     let c = if args.folded > 0 { c + shift(args, block) as usize } else { c };
-                    for which in 0..count {
-                        let sum = self.sum(which, r, c);
-                        let four = if self.splits == 1 {
-                            load_shared::<f32x4>(sum.cast()).to_array()
-                        } else if args.folded > 0 {
-                            [0, 1, 2, 3].map(|j| *cluster::map_shared(sum.add(j), block))
-                        } else {
-                            (*cluster::map_shared(sum.cast::<f32x4>(), block)).to_array()
-                        };
-                        for j in 0..4 {
-                            total[j] += four[j];
-                        }
+                    let sum = self.sum(0, r, c);
+                    let four = if self.splits == 1 {
+                        load_shared::<f32x4>(sum.cast()).to_array()
+                    } else if args.folded > 0 {
+                        [0, 1, 2, 3].map(|j| *cluster::map_shared(sum.add(j), block))
+                    } else {
+                        (*cluster::map_shared(sum.cast::<f32x4>(), block)).to_array()
+                    };
+                    for j in 0..4 {
+                        total[j] += four[j];
                     }
                 }
                 columns.store(row + r as u32, total);
