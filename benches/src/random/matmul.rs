@@ -89,7 +89,7 @@ impl<T: Number> Matmul<T> {
 /// # Panics
 /// The problem is another operation.
 pub fn problem(drawn: &bench::Problem) -> Problem {
-    let Drawn::Matmul { a, b, out, bias, residual, activation } = &drawn.operation else {
+    let Drawn::Matmul { a, b, out, residual, .. } = &drawn.operation else {
         unreachable!("the caller matched it")
     };
     let [_, batch, m, n] = out.shape;
@@ -111,10 +111,7 @@ pub fn problem(drawn: &bench::Problem) -> Problem {
         is_aligned: stored.map(|place| is_multiple(place, 16)),
         has_whole_lines: stored.map(|place| is_multiple(place, 128)),
         out_is_aligned: is_multiple(out, 4 * bytes),
-        out_has_sectors: is_multiple(out, 32),
-        has_bias: *bias,
         has_residual: residual.is_some(),
-        has_gelu: *activation == bench::Activation::Gelu,
         ..Problem::new(m as u32, n as u32, a.place.shape[if a.transposed { 2 } else { 3 }] as u32)
     }
 }

@@ -23,14 +23,10 @@ struct Costs {
     ends: f64,
     /// Cycles for each result of a tile, of 2 and of 4 bytes.
     result: [f64; 2],
-    /// More cycles of a tile with a bias.
-    bias: f64,
     /// More cycles for each result if rows do not start at multiples of four elements.
     unaligned: f64,
     /// More cycles for each result with a residual.
     residual: f64,
-    /// More cycles for each result with GeLU.
-    gelu: f64,
     /// Bytes that a multiprocessor fetches per cycle, from L2 or memory.
     fetched: f64,
     /// Bytes that one block requests from memory per cycle.
@@ -39,89 +35,71 @@ struct Costs {
 
 /// Of the kernels with `mma.sync`.
 const TILES: Costs = Costs {
-    launch: 946.0,
-    ends: 3360.0,
-    result: [0.563, 0.221],
-    bias: 382.0,
-    unaligned: 0.311,
-    residual: 0.991,
-    gelu: 0.223,
-    fetched: 48.1,
-    requested: 31.5,
+    launch: 991.0,
+    ends: 4160.0,
+    result: [0.498, 0.241],
+    unaligned: 0.294,
+    residual: 1.12,
+    fetched: 51.8,
+    requested: 31.9,
 };
 /// Of the kernels for few rows.
 const FEW_ROWS: Costs = Costs {
-    launch: 1610.0,
-    ends: 2360.0,
-    result: [0.344; 2],
-    bias: 443.0,
-    residual: 0.793,
-    gelu: 0.353,
-    fetched: 40.7,
-    requested: 76.5,
+    launch: 1500.0,
+    ends: 2160.0,
+    result: [0.386; 2],
+    residual: 0.867,
+    fetched: 37.3,
+    requested: 76.1,
     ..TILES
 };
 /// Of the kernels with `wgmma` for any shape.
 const WARPGROUPS: Costs = Costs {
-    launch: 3530.0,
-    ends: 1400.0,
-    result: [0.05, 0.231],
-    bias: 588.0,
-    unaligned: 0.519,
-    residual: 1.17,
-    gelu: 0.087,
-    fetched: 50.4,
-    requested: 93.6,
+    launch: 2720.0,
+    ends: 1760.0,
+    result: [0.0613, 0.212],
+    unaligned: 0.554,
+    residual: 0.555,
+    fetched: 42.4,
+    requested: 92.9,
 };
 
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `mma.sync`; half of it for TF32.
-const MULTIPLY_ADDS: f64 = 1250.0;
+const MULTIPLY_ADDS: f64 = 1090.0;
 /// Bytes per cycle that a multiprocessor reads from or writes to its shared memory.
-const SHARED: f64 = 165.0;
+const SHARED: f64 = 164.0;
 /// Cycles to split a register of each lane into two TF32 numbers, for all warps of a multiprocessor.
-const CONVERTED: f64 = 3.63;
-/// A step of `mma.sync` with TF32 takes this many times as long.
-const TF32: f64 = 1.63;
+const CONVERTED: f64 = 3.92;
 /// Cycles that a block of four warps alone on its multiprocessor takes longer for a step of `mma.sync`, and the factor on it.
-const ALONE: [f64; 2] = [213.0, 1.41];
-/// Bytes per cycle of operands that threads gather, in elements of 2 and of 4 bytes, and the cycles that a step waits for them.
-const GATHERED: [f64; 2] = [14.0, 38.8];
-const GATHERED_STEP: f64 = 525.0;
+const ALONE: [f64; 2] = [206.0, 1.11];
+/// Bytes per cycle of operands that threads gather, in elements of 2 and of 4 bytes.
+const GATHERED: [f64; 2] = [13.4, 35.1];
 /// A step of a kernel that can gather takes this many times as long, even if it does not.
-const GATHERS: f64 = 1.19;
+const GATHERS: f64 = 1.4;
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle with `wgmma`; half of it for TF32.
-const WARPGROUP_MULTIPLY_ADDS: f64 = 1970.0;
+const WARPGROUP_MULTIPLY_ADDS: f64 = 1890.0;
 /// Cycles that a step takes longer if threads load an operand to registers.
-const FROM_REGISTERS: f64 = 233.0;
-/// The least cycles of such a step, if the multiprocessor has no other block.
-const WARPGROUP_STEP: f64 = 170.0;
+const FROM_REGISTERS: f64 = 221.0;
 /// Multiplications for each product of `f32`, of TF32.
-const THREE: f64 = 3.33;
+const THREE: f64 = 3.1;
 /// Factor on the fetches of tensor copies if the rows are not multiples of 128 bytes apart.
-const ACROSS_LINES: f64 = 0.716;
+const ACROSS_LINES: f64 = 0.759;
 /// The most of the factor on them if other multiprocessors have no block.
-const FETCHED_ALONE: f64 = 1.63;
-/// Cycles of a step without tensor cores, and of one block alone.
-const WITHOUT_TENSOR_CORES: [f64; 2] = [1320.0, 1370.0];
-/// Blocks per multiprocessor if clusters split k: for tiles of up to 32 rows, and of more. Two would fit, but the last clusters
-/// find no room.
-const IN_CLUSTERS: [f64; 2] = [1.75, 1.5];
+const FETCHED_ALONE: f64 = 1.68;
 /// One warpgroup takes this many times as long for the results of a tile as two.
-const ONE_WARPGROUP: f64 = 2.14;
-/// Results whose rows do not start at multiples of 32 bytes (the sectors of L2) take this many times their bytes.
-const ACROSS_SECTORS: f64 = 1.54;
+const ONE_WARPGROUP: f64 = 1.98;
 /// Cycles that the blocks of a cluster take longer.
-const CLUSTER_CYCLES: f64 = 2150.0;
+const CLUSTER_CYCLES: f64 = 1720.0;
 /// A multiprocessor's share of the memory bandwidth, in bytes per cycle.
-const FROM_MEMORY: f64 = 16.8;
+const FROM_MEMORY: f64 = 20.9;
 /// Cycles of a launch that copies an operand.
-const COPY_CYCLES: f64 = 3030.0;
+const COPY_CYCLES: f64 = 2980.0;
 /// Cycles of a launch that transposes or splits an operand, and the bytes that it moves per cycle.
-const TRANSPOSE: [f64; 2] = [5120.0, 11.6];
+const TRANSPOSE: [f64; 2] = [4790.0, 12.3];
+/// Bytes per cycle of a launch that copies A for folded rows: it reads one element at a time.
+const FOLDED: f64 = 2.3;
 /// Cycles of the launch that adds up splits, and the bytes of sums that it moves per cycle.
-const REDUCE: [f64; 2] = [2810.0, 27.1];
-/// Bytes of a copy that is still in L2 when it is read, in half of the cases.
-const CACHED: f64 = 30e6;
+const REDUCE: [f64; 2] = [3400.0, 23.7];
 
 /// The cycles of a step of a kernel with `mma.sync`. The multiplications, the accesses to shared memory and the conversions
 /// overlap in part.
@@ -132,8 +110,7 @@ fn tile_step(tile: &TileShape, bytes: f64) -> f64 {
     let multiplied = rows * cols * terms * products * bytes / 2.0 / MULTIPLY_ADDS;
     let shared = (loaded + (rows + cols) * terms) * bytes / SHARED;
     let converted = if tile.is_three_products { loaded / 32.0 * CONVERTED } else { 0.0 };
-    let is_tf32 = bytes == 4.0 && !tile.is_three_products;
-    multiplied.hypot(shared).hypot(converted) * if is_tf32 { TF32 } else { 1.0 }
+    multiplied.hypot(shared).hypot(converted)
 }
 
 /// The time of two things that overlap, except for a part if they take equally long.
@@ -180,7 +157,7 @@ impl<T: Element> KernelChoice<T> {
         };
         let transposed = transposed.unwrap_or_default();
         let folds = matches!(self.kernel, Kernel::FewRows { folds: true, .. });
-        let mut before = if folds { COPY_CYCLES } else { 0.0 };
+        let mut before = if folds { COPY_CYCLES + moved(2.0 * operands[0], FOLDED) } else { 0.0 };
         let mut read = 0.0;
         for (i, operand) in operands.into_iter().enumerate() {
             let written = operand * if is_split { 2.0 } else { 1.0 };
@@ -189,8 +166,7 @@ impl<T: Element> KernelChoice<T> {
             } else if self.aligns[i] {
                 before += COPY_CYCLES + moved(operand + written, FROM_MEMORY);
             }
-            let is_copied = transposed[i] || self.aligns[i];
-            read += written * if is_copied { 1.0 - 0.5 * (-operand / CACHED).exp() } else { 1.0 };
+            read += written;
         }
 
         // Cycles of a step of a block among others on its multiprocessor, and of one alone.
@@ -216,15 +192,12 @@ impl<T: Element> KernelChoice<T> {
                 let resident = f64::from(most.min(fits));
                 let step =
                     tile_step(kernel, bytes).hypot(fetched) * if kernel.gathers { GATHERS } else { 1.0 };
-                let waits = gathers.map(|gathers| if gathers { GATHERED_STEP } else { 0.0 });
                 let alone = if kernel.threads == 128 { ALONE[0] + ALONE[1] * step } else { step };
-                (resident, step, waits[0] + waits[1] + alone)
+                (resident, step, alone)
             }
             Kernel::FewRows { kernel, .. } => {
-                let resident = if self.splits > 1 { IN_CLUSTERS[usize::from(kernel.rows > 32)] } else { 2.0 };
-                let slow = if kernel.has_tensor_cores { [0.0; 2] } else { WITHOUT_TENSOR_CORES };
-                let step = fetched + slow[0] + from_registers(kernel.b_along_k || !kernel.has_tensor_cores);
-                (resident, step, step.max(slow[1]))
+                let step = fetched + from_registers(kernel.b_along_k || !kernel.has_tensor_cores);
+                (2.0, step, step)
             }
             Kernel::Warpgroups { .. } | Kernel::ThreeProducts => {
                 let along_k = match self.kernel {
@@ -235,7 +208,7 @@ impl<T: Element> KernelChoice<T> {
                 let multiplied = rows * cols * terms * products * bytes / 2.0 / WARPGROUP_MULTIPLY_ADDS;
                 let fetched = fetched / (1.0 / blocks).clamp(1.0, FETCHED_ALONE);
                 let step = overlapped(multiplied + from_registers(along_k), fetched);
-                (1.0, step, step.max(WARPGROUP_STEP))
+                (1.0, step, step)
             }
         };
 
@@ -243,22 +216,18 @@ impl<T: Element> KernelChoice<T> {
         let sums = self.needs_sums();
         let also = |applies: bool, cycles: f64| if applies && !sums { cycles } else { 0.0 };
         let alternates = matches!(self.kernel, Kernel::Warpgroups { kernel, .. } if kernel.alternates);
-        let of_each = also(!problem.out_is_aligned, costs.unaligned)
-            + also(problem.has_residual, costs.residual)
-            + also(problem.has_gelu, costs.gelu);
+        let of_each =
+            also(!problem.out_is_aligned, costs.unaligned) + also(problem.has_residual, costs.residual);
         let inside = results * splits / (blocks * multiprocessors);
         let of_tile = costs.result[usize::from(sums || bytes == 4.0)] * rows * cols + of_each * inside;
         let ends = costs.ends
-            + also(problem.has_bias, costs.bias)
             + also(self.splits > 1, CLUSTER_CYCLES)
             + of_tile * if alternates { ONE_WARPGROUP } else { 1.0 };
-        let across_sectors = if sums || problem.out_has_sectors { 1.0 } else { ACROSS_SECTORS };
-        let written = across_sectors
-            * match (sums, problem.has_residual) {
-                (true, _) => 4.0 * splits,
-                (false, true) => 2.0 * bytes,
-                (false, false) => bytes,
-            };
+        let written = match (sums, problem.has_residual) {
+            (true, _) => 4.0 * splits,
+            (false, true) => 2.0 * bytes,
+            (false, false) => bytes,
+        };
         let after = if sums { REDUCE[0] + moved(results * (8.0 * splits + bytes), REDUCE[1]) } else { 0.0 };
 
         let turns = (blocks / resident).ceil();

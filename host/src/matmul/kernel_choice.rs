@@ -57,14 +57,8 @@ pub struct Problem {
     pub has_whole_lines: [bool; 2],
     /// Whether every row of the output starts at a multiple of four elements.
     pub out_is_aligned: bool,
-    /// Whether every row of the output starts at a multiple of 32 bytes (the sectors of L2).
-    pub out_has_sectors: bool,
-    /// Whether a bias is added.
-    pub has_bias: bool,
     /// Whether a residual is added.
     pub has_residual: bool,
-    /// Whether the results go through GeLU.
-    pub has_gelu: bool,
 }
 
 impl Problem {
@@ -83,10 +77,7 @@ impl Problem {
             b_folds: true,
             has_whole_lines: [true; 2],
             out_is_aligned: true,
-            out_has_sectors: true,
-            has_bias: false,
             has_residual: false,
-            has_gelu: false,
         }
     }
 }

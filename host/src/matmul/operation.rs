@@ -168,11 +168,7 @@ impl<'a, T: ElementAs<O>, O: Element> Matmul<'a, T, O> {
                 && args.b_pitch.saturating_mul(8) < MOST as u64,
             has_whole_lines: [args.a_pitch, args.b_pitch].map(|pitch| is_multiple_of::<T>(pitch, 128)),
             out_is_aligned: has(OUT_ALIGNED),
-            out_has_sectors: args.out.pointer.addr().is_multiple_of(32)
-                && is_multiple_of::<O>(args.out_pitch, 32),
-            has_bias: self.bias.is_some(),
             has_residual: self.residual.is_some(),
-            has_gelu: has(GELU),
         }
     }
 
