@@ -359,8 +359,8 @@ ladder() {
         seeds "graph-$precision" --pipeline graph --precision "$precision"
     done
     seeds resident-f16 --pipeline resident --precision f16
-    part record ./train-mnist --device cuda --data data --epochs 3 --target-accuracy 98 --lr 1 --lr-schedule trapezoid \
-        --lr-warmup 0.1 --label-smoothing 0.1 --seeds 1..5
+    part record ./train-mnist --device cuda --data data --epochs 2 --target-accuracy 98 --batch-size 56 --lr 0.8 \
+        --lr-schedule trapezoid --lr-warmup 0.1 --label-smoothing 0.1 --seeds 1..5
     grep average "$scratch/record.log" | tee -a "$out/summary.txt"
 }
 

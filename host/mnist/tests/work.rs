@@ -139,11 +139,12 @@ fn bytes_and_operations_are_those_of_the_shapes() {
     let without = work_of(Pipeline::Graph, &[3, 2], [5, 0], false);
     assert_eq!(find(&without, "head")[1], 4 * (33 + 15));
 
-    // 8 units a block; of a row's sums 4 quads for up to 16 columns from each of 2 blocks, a quad of gradients, and a quad and 4
-    // to the others, all of them written and read; pixels and labels; losses and hits. For the inner products the pixels of two
-    // batches, and 64 times 64 of them written and read; a batch is written once more, too.
+    // 8 units a block; of the sums of 8 rows 4 quads for up to 16 columns from each of 2 blocks, of a row a quad of gradients, a
+    // quad and 4 for the last layer, and that one's 16 classes of 32 quads, all written and read; pixels and labels; losses and
+    // hits. For the inner products the pixels of two batches, and 64 times 64 of them written and read; a batch is written once
+    // more, too.
     let resident = work_of(Pipeline::Resident, &[3, 9, 2, 2], [5, 5], false);
-    let (sent, products) = (5 * (2 * 4 + 1 + 1 + 4) * 16, 64 * 64 * 4);
+    let (sent, products) = ((8 * 2 * 4 + 5 * (1 + 1 + 4) + 16 * 32) * 16, 64 * 64 * 4);
     let bytes = 2 * sent + 5 * 4 + 5 * 8 + 3 * 5 * 3 + 2 * products;
     let [launches, moved, flop] = find(&resident, "resident_epoch");
     assert_eq!([launches, moved], [1, bytes]);

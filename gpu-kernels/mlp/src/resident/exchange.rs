@@ -16,13 +16,16 @@ use super::extents::Extents;
 /// The buffers of a step's words, and their flag.
 #[derive(Clone, Copy)]
 pub(super) struct Mail {
-    /// `[rows, weight blocks, share_quads]`: blocks' shares of the second layer's sums, rows ordered by [`column_of`].
+    /// Blocks' shares of the second layer's sums, at [`shares_at`], rows ordered by [`column_of`]. Whole numbers are not
+    /// unscaled.
     pub sums: *mut [u32; 4],
     /// `[rows, gradient_quads]`: the gradient of those sums, or pairs of halves of it times
     /// [`GRADIENTS`](super::halves::GRADIENTS).
     pub gradients: *mut [u32; 4],
     /// `[rows, quads + LOGITS]`: the second layer's output, and the gradient of the logits.
     pub rows: *mut [u32; 4],
+    /// `[MAX_CLASSES, QUADS]`: the last layer, its weights transposed, with the biases after each row.
+    pub last: *mut [u32; 4],
     parity: u32,
 }
 
@@ -33,10 +36,10 @@ impl Mail {
     /// `mail` holds [`Extents::mail_words`] words.
     #[inline(always)]
     pub unsafe fn of(mail: *mut u32, extents: &Extents, round: u32) -> Self {
-        let [sums, gradients, rows] = extents.mail_quads();
+        let [sums, gradients, rows, last] = extents.mail_quads();
         // The second buffer comes after the whole first one.
-        let buffer = if round & 1 == 0 { 0 } else { sums + gradients + rows };
-        // SAFETY: two buffers of all three arrays, one after the other.
+        let buffer = if round & 1 == 0 { 0 } else { sums + gradients + rows + last };
+        // SAFETY: two buffers of all four arrays, one after the other.
         unsafe {
             let sums_of_rows = mail.cast::<[u32; 4]>().add(buffer);
             let gradients_of_rows = sums_of_rows.add(sums);
@@ -44,6 +47,7 @@ impl Mail {
                 sums: sums_of_rows,
                 gradients: gradients_of_rows,
                 rows: gradients_of_rows.add(gradients),
+                last: gradients_of_rows.add(gradients + rows),
                 // Rounds 0 and 1 find zeros.
                 parity: (round >> 1 & 1) ^ 1,
             }
@@ -121,6 +125,13 @@ impl Mail {
         let words = unsafe { self.receive_words(watchdog, from) };
         words.map(|words| words.map(f32::from_bits).into())
     }
+}
+
+/// Returns the first quad of a block's share of a row's sums. Each four quads of the share are followed by those of the next
+/// seven rows, so that a warp stores what its lanes have in accumulators without gaps.
+#[inline(always)]
+pub(super) const fn shares_at(extents: &Extents, halves: usize, row: usize, block: usize) -> usize {
+    (row / 8 * extents.weight_blocks() + block) * extents.share_quads(halves) * 8 + row % 8 * 4
 }
 
 /// Returns the first of the two neighbouring columns of pair `pair` in quad `quad` of a share. The order is that of a lane's

@@ -30,6 +30,9 @@ pub(super) const STAGES: usize = 3;
 /// Quads of the inner products of a batch's samples with those of another batch.
 pub(super) const GRAM_QUADS: usize = MAX_ROWS * MAX_ROWS / 4;
 
+/// Units below the last layer whose weights a block has: the rows of a tensor-core tile.
+pub(super) const LAST_UNITS: usize = 16;
+
 /// Quads of the gradient of the logits.
 pub(super) const LOGITS: usize = MAX_CLASSES / 4;
 
@@ -78,9 +81,10 @@ impl Extents {
         (self.hidden1 + 1).div_ceil(UNITS)
     }
 
-    /// Returns the number of blocks of the launch: those of weights, and one per row of a batch.
+    /// Returns the number of blocks of the launch: those of weights, one per row of a batch, and those of the last layer, one
+    /// per [`LAST_UNITS`] of the units below it and the constant unit 1.
     pub const fn blocks(&self) -> usize {
-        self.weight_blocks() + self.batch
+        self.weight_blocks() + self.batch + (self.hidden2 + 1).div_ceil(LAST_UNITS)
     }
 
     /// Returns the tiles of the features and the constant feature 1.
@@ -109,24 +113,29 @@ impl Extents {
         self.hidden2 / (8 / halves) + 1
     }
 
-    /// Returns the quads that a row sends the others: its second layer's output, and the gradient of its logits.
+    /// Returns the quads that a row sends the blocks of the last layer: its second layer's output, and the gradient of its logits.
     #[inline(always)]
     pub(super) const fn row_quads(&self, halves: usize) -> usize {
         self.gradient_quads(halves) + LOGITS * halves / 2
     }
 
-    /// Returns the quads in a buffer of all rows' shares, of all gradients, and of what rows send each other. With single
-    /// halves some are unused.
+    /// Returns the quads in a buffer of all rows' shares, of all gradients, of what rows send for the last layer, and of that
+    /// layer. With single halves some are unused.
     #[inline(always)]
-    pub(super) const fn mail_quads(&self) -> [usize; 3] {
-        let shares = self.weight_blocks() * self.share_quads(2);
-        [self.batch * shares, self.batch * self.gradient_quads(2), self.batch * self.row_quads(2)]
+    pub(super) const fn mail_quads(&self) -> [usize; 4] {
+        let (rows, shares) = (self.batch, self.weight_blocks() * self.share_quads(2));
+        [
+            rows.next_multiple_of(8) * shares,
+            rows * self.gradient_quads(2),
+            rows * self.row_quads(2),
+            MAX_CLASSES * QUADS,
+        ]
     }
 
     /// Returns the words through which the blocks communicate, plus [`COUNTER`] for a barrier.
     pub const fn mail_words(&self) -> usize {
-        let [sums, gradients, rows] = self.mail_quads();
-        4 * 2 * (sums + gradients + rows) + COUNTER
+        let [sums, gradients, rows, last] = self.mail_quads();
+        4 * 2 * (sums + gradients + rows + last) + COUNTER
     }
 
     /// Returns the numbers in the inner products for `steps` steps.
@@ -198,8 +207,8 @@ pub(super) const fn pool_quads(warps: usize) -> usize {
     if sums > gradients { sums } else { gradients }
 }
 
-/// Returns the quads of shared memory of a row's block: the last layer, the sums of half-warps, the logits, and the halves
-/// of the units and gradients of all rows.
+/// Returns the quads of shared memory of a row's block: the last layer, the sums of half-warps, and the logits. A block of the
+/// last layer has less than its batches take.
 const fn rows_quads(warps: usize) -> usize {
-    MAX_CLASSES * PITCH + 2 * warps * QUADS + LOGITS + 2 * MAX_ROWS * (HALF_PITCH + LOGITS_PITCH)
+    MAX_CLASSES * PITCH + 2 * warps * QUADS + LOGITS
 }

@@ -41,6 +41,25 @@ pub(super) fn split<const HALVES: usize>(pair: [f32; 2]) -> [u32; HALVES] {
     halves
 }
 
+/// Returns four numbers as pairs of their halves, the upper one in the upper bits.
+#[inline(always)]
+pub(super) fn halves_of([a, b, c, d]: [f32; 4]) -> [u32; 4] {
+    let of_pair = |pair| {
+        let [upper, lower] = split::<2>(pair);
+        [upper << 16 | lower & 0xffff, upper & 0xffff_0000 | lower >> 16]
+    };
+    let ([a, b], [c, d]) = (of_pair([a, b]), of_pair([c, d]));
+    [a, b, c, d]
+}
+
+/// Returns the upper and the lower halves of [`halves_of`], each as two pairs.
+#[inline(always)]
+pub(super) fn upper_and_lower([a, b, c, d]: [u32; 4]) -> [[u32; 2]; 2] {
+    let upper = |a: u32, b: u32| a >> 16 | b & 0xffff_0000;
+    let lower = |a: u32, b: u32| a & 0xffff | b << 16;
+    [[upper(a, b), upper(c, d)], [lower(a, b), lower(c, d)]]
+}
+
 /// Returns the fragment of the pixels in these registers, as `ldmatrix` loads bytes: upper and lower eight rows. If
 /// transposed, each register holds a pair of features of two samples: eight samples and the next eight.
 ///

@@ -6,9 +6,9 @@
 //! of the batch, and computes what follows from it. Tensor cores do the multiplications of the whole batch.
 //!
 //! A step: each block of weights sends its share of the second layer's sums of every row. The block of a row adds them,
-//! computes the head, and sends the gradient of the second layer's sums back. Blocks of rows also send each other the second
-//! layer's output and the gradient of the logits: each updates its own copy of the last layer, and all copies are equal.
-//! `exchange` is how they send. While the rows are at work, the blocks of weights apply the update of the step before, and
+//! computes the head, and sends the gradient of the second layer's sums back. It also sends the second layer's output and the
+//! gradient of the logits to the blocks of the last layer, which update that and send it to all rows. `exchange` is how they
+//! send. While the rows are at work, the blocks of weights apply the update of the step before, and
 //! compute the first layer's multiplication of the next step; `gram` explains why that is possible.
 //!
 //! Plain SGD of a network with two hidden layers. Biases are the weights of a constant feature or unit 1.
@@ -154,12 +154,14 @@ pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>
         let batches = block.batches();
         block.clear(&batches);
         block.multiply_batches::<HALVES>(&batches, &steps);
-        let [sums, gradients, rows] = extents.mail_quads();
-        ALL_BATCHES.sync(steps.mail.add(4 * 2 * (sums + gradients + rows)));
-        if number < extents.weight_blocks() {
+        ALL_BATCHES.sync(steps.mail.add(extents.mail_words() - COUNTER));
+        let (rows, last) = (extents.weight_blocks(), extents.weight_blocks() + extents.batch);
+        if number < rows {
             block.train_weights::<TILES, HALVES>(&network, &steps, number);
+        } else if number < last {
+            block.train_row::<HALVES>(&network, &steps, number - rows);
         } else {
-            block.train_row::<HALVES>(&network, &steps, number - extents.weight_blocks());
+            block.train_last_layer::<HALVES>(&network, &steps, number - last);
         }
     }
 }

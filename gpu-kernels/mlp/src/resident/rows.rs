@@ -3,15 +3,18 @@
 use cuda_std::GpuFloat as _;
 use cuda_std::grid::Watchdog;
 use cuda_std::half::{f16x2_to_f32, f32_to_f16x2};
-use cuda_std::mem::{f32x2, f32x4, u32x4};
-use cuda_std::warp::{reduce_max_width, reduce_sum_width, sync_warp, warp_shuffle_xor, warp_vote_ballot};
+use cuda_std::mem::{f32x2, f32x4};
+use cuda_std::warp::{
+    WarpReductionOp, reduce_sum_width, sync_warp, warp_reduce, warp_shuffle_xor, warp_vote_ballot,
+};
 
-use super::exchange::{Mail, column_of};
-use super::extents::{HALF_PITCH, LOGITS, LOGITS_PITCH, MAX_ROWS, PITCH, QUADS};
-use super::halves::{GRADIENTS, OUTPUTS};
+use super::exchange::{Mail, column_of, shares_at};
+use super::extents::{LOGITS, PITCH, QUADS};
+use super::halves::{GRADIENTS, OUTPUTS, WEIGHTS, halves_of};
 use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::batch::permuted;
 use crate::head::MAX_CLASSES;
+use crate::loss::Targets;
 
 /// Longer than the slowest device needs, and shorter than the operating system's watchdog.
 const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with weights", 1_500_000_000);
@@ -28,29 +31,30 @@ pub(super) struct Shared {
     sums: *mut f32x4,
     /// `[MAX_CLASSES]`: the gradients of the logits.
     logits: *mut f32,
-    /// Halves of `[MAX_ROWS, HALF_PITCH]` times eight units of the second layer, then 1, then zeros, of all rows, times
-    /// [`OUTPUTS`].
-    units: *mut u32x4,
-    /// Halves of `[MAX_ROWS, LOGITS_PITCH]` times eight gradients of the logits of all rows, times [`GRADIENTS`].
-    gradients: *mut u32x4,
 }
 
-impl Shared {
-    /// Returns one half of the units of all rows.
-    #[inline(always)]
-    pub fn units(&self, half: usize) -> *mut u32x4 {
-        self.units.wrapping_add(half * MAX_ROWS * HALF_PITCH)
-    }
+/// What a lane needs of the last layer.
+struct LastLayer {
+    /// The weights of its quad of units, by class.
+    weights: [[f32; 4]; MAX_CLASSES],
+    /// Half of the weights of its class, by [`quad_of`].
+    of_class: [[f32; 4]; QUADS / 2],
+    /// The sums of `weights` times the targets, times `scale`.
+    of_targets: [f32; 4],
+    /// The weight of the row in the loss: 0 if it has no sample.
+    scale: f32,
+}
 
-    /// Returns one half of the gradients of the logits of all rows.
-    #[inline(always)]
-    pub fn gradients(&self, half: usize) -> *mut u32x4 {
-        self.gradients.wrapping_add(half * MAX_ROWS * LOGITS_PITCH)
-    }
+/// Returns quad number `i` of the units that a lane multiplies with the weights of its class: one half of the warp has the
+/// first half of them, and the other half has the other, in an order in which the two do not have the same banks.
+#[inline(always)]
+const fn quad_of(lane: usize, i: usize) -> usize {
+    let half = lane / MAX_CLASSES;
+    half * (QUADS / 2) + (i ^ half)
 }
 
 impl<const WARPS: usize> Block<WARPS> {
-    /// Computes the steps of row `row`, and those of the last layer.
+    /// Computes the steps of row `row`.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -67,42 +71,31 @@ impl<const WARPS: usize> Block<WARPS> {
             let weights = self.shared;
             let sums = weights.add(MAX_CLASSES * PITCH);
             let logits = sums.add(2 * WARPS * QUADS);
-            let units = logits.add(LOGITS);
-            let gradients = units.add(2 * MAX_ROWS * HALF_PITCH);
-            let [units, gradients] = [units, gradients].map(|quads| quads.cast::<u32x4>());
-            let shared = Shared { weights, sums, logits: logits.cast(), units, gradients };
-            self.begin_last_layer(&shared, network);
-            // Nothing is received for rows and columns past the end, so they stay zero.
-            for i in self.each(2 * MAX_ROWS * (HALF_PITCH + LOGITS_PITCH)) {
-                *units.add(i) = u32x4::default();
-            }
-            self.sync();
-            let rates = steps.rates();
+            let shared = Shared { weights, sums, logits: logits.cast() };
+            self.load_last_layer(&shared, network);
+            let mut mail = Mail::of(steps.mail, &e, steps.round);
             for step in 0..steps.steps as usize {
-                // Long before it is needed.
-                let lr = *rates.add(step);
-                let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
+                if step > 0 {
+                    self.receive_last_layer(&shared, &mail);
+                    mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
+                }
                 let (first, rows) = steps.samples_of(step);
                 let place = first as usize + row;
                 let label = (row < rows).then(|| {
                     let sample = permuted(place as u32, steps.samples, steps.seed, steps.epoch);
                     usize::from(*steps.labels.add(sample as usize))
                 });
+                self.sync();
+                // Before the sums arrive.
+                let last = self.last_layer_of_lane(&shared, &steps.targets, label, 1.0 / rows as f32);
                 self.receive_sums::<HALVES>(&shared, &mail, row);
                 self.sync();
                 if self.place().0 == 0 {
                     let label = label.map(|label| (label, place));
-                    self.answer::<HALVES>(&shared, &mail, steps, (row, label, 1.0 / rows as f32));
+                    self.answer::<HALVES>(&shared, &last, &mail, steps, (row, label));
                 }
-                // Warps that poll for the other rows' answers would slow this row down.
+                // Warps that poll for the next words would slow this row down.
                 self.sync();
-                self.receive_rows::<HALVES>(&shared, &mail);
-                self.sync();
-                self.move_last_layer::<HALVES>(&shared, lr);
-                self.sync();
-            }
-            if row == 0 {
-                self.finish_last_layer(&shared, network);
             }
         }
     }
@@ -122,12 +115,12 @@ impl<const WARPS: usize> Block<WARPS> {
         // SAFETY: the lane's quad of existing blocks.
         unsafe {
             if (quad as u32) < quads {
-                let first_quad = row as u32 * blocks * quads + quad as u32;
+                let first_quad = shares_at(&e, HALVES, row, 0) as u32 + (quad / 4 * 32 + quad % 4) as u32;
                 for first in (part as u32..blocks).step_by(parts * WARPS * SUMS_AT_ONCE) {
                     let of: [u32; SUMS_AT_ONCE] =
                         core::array::from_fn(|i| first + (i * parts * WARPS) as u32);
                     let from = of.map(|block| {
-                        let quad = first_quad + block.min(blocks - 1) * quads;
+                        let quad = first_quad + block.min(blocks - 1) * 8 * quads;
                         mail.sums.wrapping_add(quad as usize).cast_const()
                     });
                     let shares = mail.receive_words(SUMS_OF_WEIGHTS, from);
@@ -164,46 +157,53 @@ impl<const WARPS: usize> Block<WARPS> {
     unsafe fn answer<const HALVES: usize>(
         &self,
         shared: &Shared,
+        last: &LastLayer,
         mail: &Mail,
         steps: &ResidentSteps,
-        (row, label, scale): (usize, Option<(usize, usize)>, f32),
+        (row, label): (usize, Option<(usize, usize)>),
     ) {
         let (e, (_, lane)) = (self.extents, self.place());
-        let (units, logit, max, sum, class, is_class, targets);
-        let weights: [[f32; 4]; MAX_CLASSES];
-        // SAFETY: the lane's quad, and its class; all lanes of the warp call the sums.
+        let (class, targets) = (lane % MAX_CLASSES, &steps.targets);
+        let is_class = class < e.classes;
+        let (units, logit, max);
+        // SAFETY: the warp's numbers in shared memory, written before the warp's barriers and read after them; all lanes of
+        // the warp call these and the largest logit.
         unsafe {
             units = self.activate_row::<HALVES>(shared);
-            weights = core::array::from_fn(|class| (*shared.weights.add(class * PITCH + lane)).to_array());
-            let products = core::array::from_fn(|class| {
-                let w = weights[class];
-                units[0].mul_add(w[0], units[1] * w[1]) + units[2].mul_add(w[2], units[3] * w[3])
-            });
-            class = lane % MAX_CLASSES;
-            let of_class = sum_by_class(lane, products);
-            is_class = class < e.classes;
+            // Each lane has read its own quad of the sums.
+            *shared.sums.add(lane) = units.into();
+            sync_warp(u32::MAX);
+            let mut sums = [0.0f32; 4];
+            for i in 0..QUADS / 2 {
+                let units = (*shared.sums.add(quad_of(lane, i))).to_array();
+                sums = core::array::from_fn(|j| units[j].mul_add(last.of_class[i][j], sums[j]));
+            }
+            let of_lane = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+            let of_class = of_lane + warp_shuffle_xor(u32::MAX, of_lane, MAX_CLASSES as u32, 32).0;
             logit = if is_class { of_class } else { f32::NEG_INFINITY };
-            max = reduce_max_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, logit);
-            let exp = if is_class { (logit - max).exp() } else { 0.0 };
-            sum = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, exp);
-            targets = &steps.targets;
-            let gradient = match label {
-                Some((label, _)) => exp.mul_add(scale / sum, -scale * targets.of(class == label)),
-                None => 0.0,
-            };
+            // As integers, numbers without sign are in order, and negative ones in the reverse order.
+            let in_order = |bits: i32| bits ^ (bits >> 31 & i32::MAX);
+            let largest = warp_reduce(u32::MAX, in_order(logit.to_bits() as i32), WarpReductionOp::Max);
+            max = f32::from_bits(in_order(largest) as u32);
             if lane < MAX_CLASSES {
-                *shared.logits.add(class) = if is_class { gradient } else { 0.0 };
+                *shared.logits.add(class) = if is_class { (logit - max).exp() } else { 0.0 };
             }
             sync_warp(u32::MAX);
         }
-        // SAFETY: the warp has written the gradients of the logits. Each lane sends its own quads.
+        let sum;
+        // SAFETY: the warp has written the exponentials. Each lane sends its own quads.
         unsafe {
-            let logits = shared.logits.cast::<f32x4>();
-            let gradients: [[f32; 4]; LOGITS] = core::array::from_fn(|quad| (*logits.add(quad)).to_array());
+            let exps = shared.logits.cast::<f32x4>();
+            let of_classes: [[f32; 4]; LOGITS] = core::array::from_fn(|quad| (*exps.add(quad)).to_array());
+            let of_quads = of_classes.map(|[a, b, c, d]| (a + b) + (c + d));
+            sum = (of_quads[0] + of_quads[1]) + (of_quads[2] + of_quads[3]);
+            let factor = last.scale / sum;
             let mut sums = [0.0f32; 4];
             for c in 0..MAX_CLASSES {
-                sums = core::array::from_fn(|j| gradients[c / 4][c % 4].mul_add(weights[c][j], sums[j]));
+                sums =
+                    core::array::from_fn(|j| of_classes[c / 4][c % 4].mul_add(last.weights[c][j], sums[j]));
             }
+            let sums: [f32; 4] = core::array::from_fn(|j| factor.mul_add(sums[j], -last.of_targets[j]));
             let is_active = |j: usize| units[j] > 0.0 && 4 * lane + j < e.hidden2;
             // In a last quad of halves without a second pair, that pair is zeros.
             if lane < e.gradient_quads(HALVES) * (2 / HALVES) {
@@ -216,8 +216,14 @@ impl<const WARPS: usize> Block<WARPS> {
                 send::<HALVES>(mail, to_rows, lane, units, OUTPUTS);
             }
             if lane < LOGITS {
-                let to = to_rows.add(e.gradient_quads(HALVES));
-                send::<HALVES>(mail, to, lane, (*logits.add(lane)).to_array(), GRADIENTS);
+                let (to, exps) = (to_rows.add(e.gradient_quads(HALVES)), (*exps.add(lane)).to_array());
+                let gradients = core::array::from_fn(|j| {
+                    let class = 4 * lane + j;
+                    let target = targets.of(label.is_some_and(|(label, _)| class == label));
+                    let gradient = exps[j].mul_add(factor, -last.scale * target);
+                    if class < e.classes { gradient } else { 0.0 }
+                });
+                send::<HALVES>(mail, to, lane, gradients, GRADIENTS);
             }
         }
         // What no other block waits for comes last.
@@ -239,6 +245,34 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
+    /// Loads what a lane needs of the last layer to answer for a row with this label.
+    ///
+    /// # Safety
+    /// Same as for the kernel.
+    #[inline(always)]
+    unsafe fn last_layer_of_lane(
+        &self,
+        shared: &Shared,
+        targets: &Targets,
+        label: Option<usize>,
+        scale: f32,
+    ) -> LastLayer {
+        let (_, lane) = self.place();
+        let scale = if label.is_some() { scale } else { 0.0 };
+        let (mut weights, mut of_targets) = ([[0.0; 4]; MAX_CLASSES], [0.0f32; 4]);
+        // SAFETY: quads of the layer in shared memory.
+        unsafe {
+            for class in 0..MAX_CLASSES {
+                weights[class] = (*shared.weights.add(class * PITCH + lane)).to_array();
+                let target = scale * targets.of(label == Some(class));
+                of_targets = core::array::from_fn(|j| target.mul_add(weights[class][j], of_targets[j]));
+            }
+            let of_class = shared.weights.add(lane % MAX_CLASSES * PITCH);
+            let of_class = core::array::from_fn(|i| (*of_class.add(quad_of(lane, i))).to_array());
+            LastLayer { weights, of_class, of_targets, scale }
+        }
+    }
+
     /// Returns the lane's quad of the second layer's output, from the sums of all warps.
     ///
     /// # Safety
@@ -252,8 +286,9 @@ impl<const WARPS: usize> Block<WARPS> {
             let of_part: [f32; 4] = unsafe { (*shared.sums.add(part * QUADS + lane)).to_array() };
             sums = core::array::from_fn(|j| sums[j] + of_part[j]);
         }
+        let unscale = if HALVES == 2 { 1.0 / (WEIGHTS * OUTPUTS) } else { 1.0 };
         core::array::from_fn(|j| {
-            let sum: f32 = sums[j];
+            let sum: f32 = sums[j] * unscale;
             match 4 * lane + j {
                 unit if unit < hidden2 => {
                     if sum <= 0.0 {
@@ -268,41 +303,7 @@ impl<const WARPS: usize> Block<WARPS> {
     }
 }
 
-/// Returns the sum over all lanes of their numbers for the class `lane % MAX_CLASSES`.
-///
-/// In each pair of lanes, one continues with half of the classes and one with the other half, so that there is one shuffle
-/// per class.
-///
-/// # Safety
-/// All lanes of the warp call this.
-#[inline(always)]
-unsafe fn sum_by_class(lane: usize, mut numbers: [f32; MAX_CLASSES]) -> f32 {
-    /// Halves the `2 * N` numbers to the `N` of the lane's half of the classes.
-    ///
-    /// # Safety
-    /// All lanes of the warp call this.
-    #[inline(always)]
-    unsafe fn halve<const N: usize>(lane: usize, numbers: &mut [f32; MAX_CLASSES]) {
-        let is_upper = lane & N != 0;
-        for i in 0..N {
-            let [lower, upper] = [numbers[i], numbers[i + N]];
-            let (own, others) = if is_upper { (upper, lower) } else { (lower, upper) };
-            // SAFETY: all lanes execute this.
-            numbers[i] = own + unsafe { warp_shuffle_xor(u32::MAX, others, N as u32, 32) }.0;
-        }
-    }
-    const { assert!(MAX_CLASSES == 16) };
-    // SAFETY: all lanes execute this.
-    unsafe {
-        halve::<8>(lane, &mut numbers);
-        halve::<4>(lane, &mut numbers);
-        halve::<2>(lane, &mut numbers);
-        halve::<1>(lane, &mut numbers);
-        numbers[0] + warp_shuffle_xor(u32::MAX, numbers[0], 16, 32).0
-    }
-}
-
-/// Sends four numbers as number `i` of an array, or with single halves as halves, multiplied by `scale`.
+/// Sends four numbers, multiplied by `scale`, as number `i` of an array: as pairs of halves, or as single halves.
 ///
 /// # Safety
 /// They lie in this mail, and only this thread writes them.
@@ -311,10 +312,10 @@ unsafe fn sum_by_class(lane: usize, mut numbers: [f32; MAX_CLASSES]) -> f32 {
 unsafe fn send<const HALVES: usize>(mail: &Mail, to: *mut [u32; 4], i: usize, numbers: [f32; 4], scale: f32) {
     // SAFETY: the numbers lie in this mail, and only this thread sends them.
     unsafe {
+        let numbers @ [a, b, c, d] = numbers.map(|number| number * scale);
         if HALVES == 2 {
-            mail.send(to.add(i), numbers);
+            mail.send_words(to.add(i), halves_of(numbers));
         } else {
-            let [a, b, c, d] = numbers.map(|number| number * scale);
             mail.send_pair(to.cast::<[u32; 2]>().add(i), [[a, b], [c, d]].map(f32_to_f16x2));
         }
     }

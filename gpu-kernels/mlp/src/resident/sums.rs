@@ -2,13 +2,13 @@
 
 use cuda_std::grid::Watchdog;
 use cuda_std::half::{f16, f32_to_f16x2};
-use cuda_std::mem::{f32x4, u32x2, u32x4};
+use cuda_std::mem::{u32x2, u32x4};
 use cuda_std::mma::{FragmentA, FragmentB, FragmentC, ldmatrix, mma_sync_tiles};
 
 use super::Block;
-use super::exchange::Mail;
+use super::exchange::{Mail, shares_at};
 use super::extents::{COLUMNS, HALF_PITCH, MAX_ROWS, ROW_TILES};
-use super::halves::{GRADIENTS, OUTPUTS, WEIGHTS, group_of, split};
+use super::halves::{OUTPUTS, WEIGHTS, upper_and_lower};
 use super::weights::Shared;
 
 /// Longer than the slowest device needs, and shorter than the operating system's watchdog.
@@ -37,29 +37,28 @@ impl<const WARPS: usize> Block<WARPS> {
         number: usize,
     ) {
         let (e, (warp, lane)) = (self.extents, self.place());
-        let (group, place) = group_of(lane);
         let share = e.share_quads(HALVES);
-        let (row_pitch, share_at) = ((share * e.weight_blocks()) as u32, (number * share) as u32);
         for job in (warp..2 * ROW_TILES).step_by(WARPS) {
             let (tile, half) = (job % ROW_TILES, job / ROW_TILES);
             // SAFETY: the units of the tile's rows, their weights, and the quads of the lane's two rows. All lanes of the
             // warp have the same jobs.
             unsafe {
                 let sums = self.sums_above::<HALVES>(shared, step, tile, half);
-                // Quads from the first tile of the job on: of two tiles each, or of four.
-                let first = half * (TILES * HALVES / 4) * 4 + place;
-                let rows = [tile * 16 + group, tile * 16 + group + 8];
-                let to = rows
-                    .map(|row| mail.sums.wrapping_add((row as u32 * row_pitch + share_at) as usize + first));
+                // The lane's quads from the first tile of the job on: of two tiles each, or of four.
+                let first = half * (TILES * HALVES / 4);
+                let rows = [tile * 16, tile * 16 + 8];
+                let to = rows.map(|row| {
+                    mail.sums.wrapping_add(shares_at(&e, HALVES, row, number) + first * 32 + lane)
+                });
                 for i in 0..TILES * HALVES / 4 {
-                    if first + 4 * i >= share {
+                    if 4 * (first + i) >= share {
                         continue;
                     }
                     for j in 0..2 {
                         if rows[j] >= e.batch {
                             continue;
                         }
-                        let to = to[j].wrapping_add(4 * i);
+                        let to = to[j].wrapping_add(32 * i);
                         let pair = |tile: usize| [sums[tile].0[2 * j], sums[tile].0[2 * j + 1]];
                         if HALVES == 2 {
                             let ([a, b], [c, d]) = (pair(2 * i), pair(2 * i + 1));
@@ -116,7 +115,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 let lower = weights[HALVES - 1].map(|columns| FragmentB::from_registers([columns, 0]));
                 mma_sync_tiles(&[upper], &lower, &mut sums);
             }
-            let unscale = 1.0 / (WEIGHTS * OUTPUTS);
+            let unscale = if HALVES == 2 { 1.0 } else { 1.0 / (WEIGHTS * OUTPUTS) };
             sums[0].map(|sums| FragmentC(sums.0.map(|sum| sum * unscale)))
         }
     }
@@ -149,20 +148,19 @@ impl<const WARPS: usize> Block<WARPS> {
             let rows: [usize; AT_ONCE] = core::array::from_fn(|i| warp + (first + i) * WARPS);
             // SAFETY: the lane's quad of existing rows.
             unsafe {
-                let mut gradients = [f32x4::default(); AT_ONCE];
+                let mut gradients = [[0; 4]; AT_ONCE];
                 if (lane as u32) < quads {
                     let from = rows.map(|row| {
                         let quad = (row as u32).min(last) * quads + lane as u32;
                         mail.gradients.wrapping_add(quad as usize).cast_const()
                     });
-                    gradients = mail.receive(GRADIENTS_OF_ROWS, from);
+                    gradients = mail.receive_words(GRADIENTS_OF_ROWS, from);
                 }
                 for i in 0..AT_ONCE {
-                    let [a, b, c, d] = gradients[i].to_array().map(|gradient| gradient * GRADIENTS);
-                    let [left, right] = [[a, b], [c, d]].map(split::<2>);
+                    let halves = upper_and_lower(gradients[i]);
                     for half in 0..2 {
                         let row = shared.gradients(half).add(rows[i] * HALF_PITCH);
-                        *row.cast::<u32x2>().add(lane) = [left[half], right[half]].into();
+                        *row.cast::<u32x2>().add(lane) = halves[half].into();
                     }
                 }
             }

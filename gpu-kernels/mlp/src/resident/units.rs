@@ -4,6 +4,7 @@ use cuda_std::GpuFloat as _;
 use cuda_std::half::{f16, f16x2_to_f32};
 use cuda_std::mem::{f32x2, f32x4, u32x4};
 use cuda_std::mma::{FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans};
+use cuda_std::thread;
 
 use super::extents::{COLUMNS, HALF_PITCH, MAX_ROWS, ROW_TILES, UNITS, UNITS_QUADS};
 use super::gram::gram_at;
@@ -12,8 +13,8 @@ use super::weights::Shared;
 use super::{Block, ResidentSteps};
 
 /// Parts of 16 rows of a batch, or of 16 columns of the second layer.
-const ROW_PARTS: usize = MAX_ROWS / 16;
-const COLUMN_PARTS: usize = COLUMNS / 16;
+pub(super) const ROW_PARTS: usize = MAX_ROWS / 16;
+pub(super) const COLUMN_PARTS: usize = COLUMNS / 16;
 
 impl<const WARPS: usize> Block<WARPS> {
     /// Computes the units of block `number` at a step, from the sums with the weights before the last step. If the last
@@ -154,7 +155,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Computes the gradient of the units' sums, in the block's first warps.
+    /// Computes the gradient of the units' sums, in the block's first warps. `above` are the units' weights.
     ///
     /// # Safety
     /// Same as for the kernel.
@@ -162,6 +163,7 @@ impl<const WARPS: usize> Block<WARPS> {
     pub(super) unsafe fn differentiate<const HALVES: usize>(
         &self,
         shared: &Shared,
+        above: &[[FragmentB<f16>; HALVES]; COLUMN_PARTS],
         step: usize,
         number: usize,
     ) {
@@ -173,33 +175,55 @@ impl<const WARPS: usize> Block<WARPS> {
             unsafe {
                 let units = shared.units(step, 0).add(tile * 16 + group);
                 let units = [units, units.add(8)].map(|row| *row.cast::<u32>().add(place));
-                let weights = self.rows_as_b::<COLUMN_PARTS, HALVES>(|half| shared.above_halves(step, half));
-                let mut products = HalfProducts::<HALVES>::ZERO;
+                // Two sums, so that one does not wait for the other.
+                let mut products = [HalfProducts::<HALVES>::ZERO; 2];
                 for part in 0..COLUMN_PARTS {
                     let gradients = core::array::from_fn(|half| {
                         let row = shared.gradients(half).add((tile * 16 + lane % 16) * HALF_PITCH);
                         FragmentA::from_registers(ldmatrix(row.add(2 * part + lane / 16)))
                     });
-                    products.add(part, gradients, weights[part]);
+                    products[part % 2].add(part / 2, gradients, above[part]);
                 }
                 let ([a, b], [c, d]) = (f16x2_to_f32(units[0]), f16x2_to_f32(units[1]));
-                let (units, sums) = ([a, b, c, d], products.sums());
+                let (units, [even, odd]) = ([a, b, c, d], products.map(|products| products.sums()));
                 let gradients = core::array::from_fn(|j| {
                     let (_, col) = FragmentC::position(lane as u32, j);
                     let is_active = units[j] > 0.0 && number * UNITS + col < self.extents.hidden1;
-                    if is_active { sums[j] * (1.0 / WEIGHTS) } else { 0.0 }
+                    if is_active { (even[j] + odd[j]) * (1.0 / WEIGHTS) } else { 0.0 }
                 });
                 self.put_halves::<HALVES>(|half| shared.d_units(half), tile, gradients);
             }
         }
     }
 
-    /// Computes the step of the second layer's rows, in the block's last warps.
+    /// Waits for the warps that compute the gradient of the units' sums, in those alone.
+    ///
+    /// # Safety
+    /// All threads of the block call this.
+    #[inline(always)]
+    pub(super) unsafe fn sync_rows(&self) {
+        // SAFETY: all threads of these warps execute this.
+        unsafe {
+            if WARPS <= ROW_TILES {
+                self.sync();
+            } else if self.place().0 < ROW_TILES {
+                thread::sync_named_aligned(1, 32 * ROW_TILES as u32);
+            }
+        }
+    }
+
+    /// Computes the step of the second layer's rows, in the block's last warps. `units` are those of the step.
     ///
     /// # Safety
     /// Same as for the kernel.
     #[inline(always)]
-    pub(super) unsafe fn update_above<const HALVES: usize>(&self, shared: &Shared, step: usize, lr: f32) {
+    pub(super) unsafe fn update_above<const HALVES: usize>(
+        &self,
+        shared: &Shared,
+        units: &[[FragmentB<f16>; HALVES]; ROW_PARTS],
+        step: usize,
+        lr: f32,
+    ) {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
         let factor = lr * (WEIGHTS / (GRADIENTS * OUTPUTS));
@@ -211,7 +235,6 @@ impl<const WARPS: usize> Block<WARPS> {
         // SAFETY: the gradients of all rows and their units, and the lane's pair of units of two columns of each part. All
         // lanes of the warp have the same parts.
         unsafe {
-            let units = self.rows_as_b::<ROW_PARTS, HALVES>(|half| shared.units(step, half));
             for column in (warp - busy..COLUMN_PARTS).step_by(WARPS - busy) {
                 let mut products = HalfProducts::<HALVES>::ZERO;
                 for part in 0..ROW_PARTS {

@@ -169,14 +169,17 @@ impl<const WARPS: usize> Block<WARPS> {
                     self.add_sums(&shared);
                     self.sync();
                 }
+                // Before the gradients arrive.
+                let above = self.rows_as_b(|half| shared.above_halves(step, half));
+                let units = self.rows_as_b(|half| shared.units(step, half));
                 self.receive_gradients::<HALVES>(&shared, &mail);
                 self.sync();
-                self.differentiate::<HALVES>(&shared, step, number);
-                self.update_above::<HALVES>(&shared, step, lr);
+                self.differentiate::<HALVES>(&shared, &above, step, number);
+                self.update_above::<HALVES>(&shared, &units, step, lr);
                 if has_next {
                     Barrier::wait_parity(shared.gram_is_there, parity);
                 }
-                self.sync();
+                self.sync_rows();
                 if step + 1 < count {
                     self.activate::<HALVES>(&shared, (step + 1, number), Some(lr));
                 } else if has_next {
