@@ -38,8 +38,8 @@
 //! own](Attention::lengths).
 //!
 //! # Masked rows
-//! A query that sees no key gets zeros, and -inf as its log-sum-exp. Values of keys that a mask hides must be finite: a GPU multiplies
-//! them by a weight of 0. Keys and values after the length of a batch entry are not read.
+//! A query that sees no key, or whose visible logits are all -inf, gets zeros, and -inf as its log-sum-exp. Values of keys that a
+//! mask hides must be finite: a GPU multiplies them by a weight of 0. Keys and values after the length of a batch entry are not read.
 //!
 //! # Accuracy
 //! Logits, exponentials and sums are `f32`. On a GPU the weights are rounded to the type of the tensors before they multiply

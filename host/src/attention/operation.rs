@@ -102,7 +102,7 @@ impl<'a> Attention<'a> {
     /// heads, head size]`, and the page size is a multiple of 16. The table is `[batch, n]` without gaps: key `i` of a batch
     /// entry is position `i % page_size` of the page in column `i / page_size`. Each batch entry has `n * page_size` keys,
     /// or the number that [`lengths`](Self::lengths) gives. Columns after those are not read. A page number out of range
-    /// counts as the last page. The gradients know no pages.
+    /// counts as the last page; without pages queries get zeros. The gradients know no pages.
     ///
     /// ```
     /// use ferrowarp::attention::Attention;

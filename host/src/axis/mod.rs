@@ -20,8 +20,8 @@
 //!
 //! # Accuracy
 //! Sums are `f32`. A thread adds up runs of a few dozen terms, and then the sums of the runs, whose roundings it adds up on their
-//! own. A result is rounded once. For one device, shape and alignment, results are the same bits in every run, because all
-//! sums have a fixed order.
+//! own; a cumulative sum on the CPU adds one element after the other, without that. A result is rounded once. For one device,
+//! shape and alignment, results are the same bits in every run, because all sums have a fixed order.
 
 mod cast;
 mod choices;

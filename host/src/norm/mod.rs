@@ -27,7 +27,8 @@
 //! the mean: a row of equal elements gives the bias. A result is rounded once. For one device and shape, results, including the
 //! gradients of weight and bias, have the same bits in every run.
 //!
-//! Squares are `f32` too, so a row with deviations of about 1e19 or more gives zeros, as its variance is infinite. With an
+//! Squares are `f32` too, so a row with deviations of about 1e19 or more gives zeros, as its variance is infinite. From elements of
+//! about 1e26 on, the rounding of the mean is that large, and a LayerNorm of equal elements may give NaN. With an
 //! epsilon of 0, a row whose variance is 0 or too small for `f32` gives NaN or infinities.
 
 mod backward;

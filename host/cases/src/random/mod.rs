@@ -15,7 +15,6 @@ mod tokens;
 mod totals;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
@@ -118,13 +117,10 @@ pub fn check_all(
     only: Option<&str>,
     threads: usize,
 ) -> (Totals, u64, Vec<String>) {
-    let (next, all) = (AtomicU64::new(indices.start), Mutex::new((Totals::default(), 0, Vec::new())));
+    let (left, all) = (Mutex::new(indices), Mutex::new((Totals::default(), 0, Vec::new())));
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= indices.end {
-                return;
-            }
+        while let Some(index) = next() {
             let drawn = Drawn::new(seed, index, size, only);
             let outcome = drawn.check(device);
             let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
