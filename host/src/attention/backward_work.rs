@@ -90,7 +90,8 @@ impl Work {
     /// [`BackwardKernels::BY_WARPGROUPS`]: attention_kernels::backward::BackwardKernels::BY_WARPGROUPS
     pub(super) fn prefers_separate(&self, head_size: u32) -> bool {
         // Microseconds of a multiplication, of a step with all of them, and of the launch, measured on an H200.
-        let [of_one, of_all, of_launch] = if head_size > 64 { [0.41, 2.35, 10.0] } else { [0.31, 1.6, 10.0] };
+        let of_one = [0.31, 0.33, 0.41][usize::from(head_size > 64) + usize::from(head_size > 96)];
+        let [of_all, of_launch] = [if head_size > 64 { 2.35 } else { 1.6 }, 10.0];
         let (mean, _) = self.multiplications(head_size);
         let rounds = (self.tiles / self.multiprocessors).ceil();
         let steps = if self.hides_any {

@@ -82,6 +82,7 @@ const fn shared_bytes(head_size: usize, first: usize, stages: usize) -> usize {
     instances(
         for T in [bf16, f16] {
             attention_{T}_64_separate_gradients = <64, 4, 4>;
+            attention_{T}_96_separate_gradients = <96, 4, 4>;
             attention_{T}_128_separate_gradients = <128, 4, 4>;
             attention_{T}_192_separate_gradients = <192, 3, 2>;
             attention_{T}_256_separate_gradients = <256, 2, 1>;
