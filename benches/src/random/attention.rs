@@ -201,6 +201,7 @@ impl<T: Number + Element16> Operation for Forward<T> {
             key_heads: drawn.k.shape[2] as u32,
             is_aligned: are_aligned,
             is_ragged: drawn.lengths.is_some() || drawn.paged.is_some(),
+            is_paged: drawn.paged.is_some(),
             is_causal: drawn.causal.is_some(),
             window: drawn.window.map_or(NO_WINDOW as u32, |keys| keys as u32),
             ..Problem::new(batch as u32, keys as u32, size as u32)
