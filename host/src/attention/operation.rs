@@ -22,7 +22,7 @@ pub(super) const MOST_POSITIONS: usize = 1 << 29;
 const MOST_IN_TURNS: u32 = 2048;
 /// A page size is a multiple of this: the keys that a kernel reads together.
 const PAGE_MULTIPLE: usize = 16;
-const _: () = assert!(SplitShape::KEYS as usize == PAGE_MULTIPLE);
+const _: () = assert!((SplitShape::KEYS as usize).is_multiple_of(PAGE_MULTIPLE));
 
 /// The options of attention: `out = softmax(scale Q K^T + mask) V`.
 ///

@@ -78,8 +78,6 @@ pub struct SplitShape {
     pub threads: u32,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
-    /// Bytes that a block has in flight from memory.
-    pub bytes_ahead: u32,
 }
 
 impl SplitShape {
@@ -95,7 +93,6 @@ impl SplitShape {
             head_size: head_size as u32,
             threads: 32 * warps as u32,
             shared_bytes: key_splits::shared_bytes(head_size, warps) as u32,
-            bytes_ahead: key_splits::bytes_ahead(head_size, warps) as u32,
         }
     }
 

@@ -11,10 +11,10 @@ use common_kernels::element::Number;
 
 /// Rows of a tile.
 pub const ROWS: usize = 16;
-/// Keys of a warp's tile.
-pub const KEYS: usize = 16;
-/// Buffers of K, and of V.
-pub const STAGES: usize = 2;
+/// Keys that are copied or multiplied at a time. They lie in one page.
+pub const UNIT: usize = 16;
+/// Keys of a warp's tile. Two units make two chains of multiplications that do not wait for each other.
+pub const KEYS: usize = 2 * UNIT;
 /// Elements of a vector.
 pub const VECTOR: usize = 8;
 
@@ -25,12 +25,7 @@ pub const fn pitch(size: usize) -> usize {
 
 /// Returns the bytes of Q, of the warps' buffers, and of their totals.
 pub const fn shared_bytes(size: usize, warps: usize) -> usize {
-    (ROWS + warps * 2 * STAGES * KEYS) * 2 * pitch(size) + warps * ROWS * size_of::<Total>()
-}
-
-/// Returns the bytes that a block has in flight.
-pub const fn bytes_ahead(size: usize, warps: usize) -> usize {
-    warps * (2 * STAGES - 1) * KEYS * 2 * size
+    (ROWS + warps * 2 * KEYS) * 2 * pitch(size) + warps * ROWS * size_of::<Total>()
 }
 
 /// The rows and keys of a block.
@@ -202,10 +197,10 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         Source { first: tensor.wrapping_add(row + self.col), strides: *strides }
     }
 
-    /// Starts the copy of a tile of the part's head of K or V, with zeros after the keys that the part sees.
+    /// Starts the copy of a unit of keys of the part's head of K or V, with zeros after the keys that the part sees.
     ///
     /// # Safety
-    /// All lanes of the warp call this, and no code uses the buffer before the copies are complete. The tensor has the rows.
+    /// All lanes of the warp call this, and no code uses the buffer before the copies are complete. The tensor has what the part sees.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn copy(
@@ -224,16 +219,17 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
         let offset = if args.page_table.is_null() {
             first as usize * across
         } else {
-            // SAFETY: the first key of the tile exists.
-            unsafe { args.key_row(&source.strides, batch, first, key_head) + self.row * across }
+            // SAFETY: the key exists.
+            let row = unsafe { args.key_row(&source.strides, batch, first.min(part.visible - 1), key_head) };
+            row + self.row * across
         };
         let from = source.first.wrapping_add(offset);
         // SAFETY: the address lies in the caller's buffer.
         let to = unsafe { buffer.add(self.row * const { pitch(SIZE) } + self.col) };
         let mut i = 0;
-        if self.is_aligned && first + KEYS as u32 <= part.visible {
+        if self.is_aligned && first + UNIT as u32 <= part.visible {
             // Nearly all tiles: no branch inside the loop.
-            while i < KEYS / Self::DOWN {
+            while i < UNIT / Self::DOWN {
                 // SAFETY: the tile has these rows, and the buffer has room for them.
                 unsafe {
                     let to = to.add(i * Self::DOWN * const { pitch(SIZE) });
@@ -249,7 +245,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
             }
             return;
         }
-        while i < KEYS / Self::DOWN {
+        while i < UNIT / Self::DOWN {
             let row = i * Self::DOWN;
             let (from, count) = if first + ((self.row + row) as u32) < part.visible {
                 (from.wrapping_add(row * across), self.count)
@@ -272,7 +268,7 @@ impl<T: Number, const SIZE: usize> Copies<T, SIZE> {
             return;
         }
         let mut row = self.row;
-        while row < 2 * STAGES * KEYS {
+        while row < 2 * KEYS {
             // SAFETY: the row lies in the warp's buffers.
             unsafe {
                 let to = buffers.add(row * const { pitch(SIZE) } + self.col);
@@ -378,7 +374,7 @@ impl Mask {
 
     /// Replaces the logits of keys that a row does not see by -inf, in the tile that begins at `first`.
     #[inline(always)]
-    pub fn apply(self, x: &mut [f32; 8], first: u32) {
+    pub fn apply<const S: usize>(self, x: &mut [f32; S], first: u32) {
         let [from, to] = self.common;
         if first >= from && first + KEYS as u32 <= to {
             return;

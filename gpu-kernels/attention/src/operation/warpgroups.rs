@@ -19,7 +19,6 @@
 //! whose tiles have different costs. The lanes of the copying warp look up a page each, while the tile before is copied.
 //!
 //! Heads of up to 64 elements leave registers for a third consumer, which hides more of the exponentials behind multiplications.
-//! Its larger tiles are worth it from a few thousand keys on.
 //@ ptx(attention_bf16_128_2w, compute_90a): setmaxnreg == 2, .local == 0
 //@ ptx(attention_f16_64_2w, attention_bf16_64_3w, compute_90a): setmaxnreg == 2, .local == 0
 //@ ptx(attention_f16_80_2w, attention_bf16_256_2w, attention_bf16_64_ragged, compute_90a): setmaxnreg == 2, .local == 0
