@@ -10,8 +10,9 @@ use crate::element::Element;
 /// Threads that a multiprocessor runs at once of the kernels that hold rows in registers.
 const THREADS: u32 = 1024;
 
-/// Few rows are spread over clusters if their blocks need at most this many rounds.
-const ROUNDS: usize = 2;
+/// Rows are spread over clusters if their blocks need at most this many quarters of a round: with elements of 16 bits, or in blocks
+/// of [`THREADS`], and of 32 bits. With more, fewer blocks that hold rows in shared memory are faster.
+const QUARTERS: [usize; 2] = [9, 24];
 
 /// Whether `variant` holds a row in `blocks` blocks, except up to a vector of elements at its ends.
 fn holds<A>(variant: &Variant<A>, vector: usize, cols: usize, blocks: u32) -> bool {
@@ -58,28 +59,30 @@ pub(super) fn narrow<I: SoftmaxAs<O>, O: Element>(
     I::FORWARD.narrow.iter().find(|it| !profile.is_cpu && suits(it)).map(Kernels::Rows)
 }
 
-/// The cluster for few wide rows: small blocks, enough for half of the multiprocessors but at most two rounds. `None` if a
-/// block holds a row and there are at least as many rows as multiprocessors.
+/// The cluster for few wide rows: the smallest blocks, enough for the multiprocessors (for twice as many with 32 bits an element,
+/// which take longer), if each thread gets a vector.
 pub(super) fn cluster_of_few_rows<I: SoftmaxAs<O>, O: Element>(
     profile: &DeviceProfile,
     rows: usize,
     cols: usize,
 ) -> Option<Kernels<I, O>> {
-    let one_holds = of_a_block::<I, O>(profile, cols).next().is_some();
-    if profile.is_cpu || cols < LEAST_SPLIT || (one_holds && rows >= profile.multiprocessors) {
+    if profile.is_cpu || cols < LEAST_SPLIT {
         return None;
     }
     let mut fitting = of_clusters::<I, O>(profile, cols, false).filter_map(|kernels| match kernels {
-        Kernels::Cluster(variant, blocks) if 2 * variant.block <= THREADS => Some((variant, blocks)),
+        Kernels::Cluster(variant, blocks) => Some((variant, blocks)),
         _ => None,
     });
     let (variant, mut blocks) = fitting.next()?;
     for (other, more) in fitting {
-        if std::ptr::eq(other, variant) && rows.saturating_mul(2 * more as usize) <= profile.multiprocessors {
+        let has_vectors = cols >= (more * variant.block) as usize * (16 / size_of::<I>());
+        let is_idle = rows.saturating_mul(more as usize) <= profile.multiprocessors * size_of::<I>() / 2;
+        if std::ptr::eq(other, variant) && has_vectors && is_idle {
             blocks = more;
         }
     }
+    let quarters = QUARTERS[usize::from(size_of::<I>() > 2 && variant.block < THREADS)];
     let threads = rows.saturating_mul((blocks * variant.block) as usize);
-    let is_short = threads <= ROUNDS * THREADS as usize * profile.multiprocessors;
+    let is_short = threads.saturating_mul(4) <= quarters * THREADS as usize * profile.multiprocessors;
     is_short.then_some(Kernels::Cluster(variant, blocks))
 }

@@ -153,8 +153,13 @@ impl<I: SoftmaxAs<O>, O: Element> KernelChoice<I, O> {
     ) -> Result<Self, Error> {
         counted("softmax", cols)?;
         let serial = profile.is_cpu.then_some(Kernels::Rows(I::FORWARD.serial));
-        let mut fitting =
-            serial.into_iter().chain(of_a_block(profile, cols)).chain(of_clusters(profile, cols, true));
+        // A lane reads the elements of unaligned rows one by one: of few rows it should have few.
+        let is_slow = |kernels: &Kernels<I, O>| {
+            let has_lanes = matches!(kernels, Kernels::Rows(it) if it.threads < 32);
+            !is_whole && has_lanes && kernels.blocks(rows) < profile.multiprocessors
+        };
+        let blocks = of_a_block(profile, cols).filter(|it| !is_slow(it));
+        let mut fitting = serial.into_iter().chain(blocks).chain(of_clusters(profile, cols, true));
         let split = Kernels::Split(&I::FORWARD.split, parts(profile, rows, cols));
         let is_idle = |kernels: Kernels<I, O>| {
             let blocks = kernels.blocks(rows);
@@ -163,12 +168,13 @@ impl<I: SoftmaxAs<O>, O: Element> KernelChoice<I, O> {
         let in_shared = || {
             let mut spreads = Spread::staged(I::FORWARD.staged, &profile.limits, cols);
             let is_wide = !profile.is_cpu && cols >= STAGED_COLUMNS_A_BYTE * size_of::<I>();
-            let small = spreads.find(|it| is_wide && staged::is_small(it, cols))?;
-            staged::is_busy(&small, profile, [rows, cols]).then_some(Kernels::Staged(small))
+            let is_busy = |it: &Spread<_>| rows.saturating_mul(it.blocks as usize) >= profile.multiprocessors;
+            let is_good = |it: &Spread<_>| is_wide && staged::is_small(it, cols) && is_busy(it);
+            spreads.find(is_good).map(Kernels::Staged)
         };
         // In this order: a few lanes for a narrow row, a cluster for few rows, shared memory for a wide row, registers of a
         // block or cluster, and the pair of kernels. On an H200, 4096 rows of 32,768 `bf16` take shared memory: they are not
-        // narrow, there are enough rows for one block each, and three fit a multiprocessor's shared memory.
+        // narrow, there are enough rows for a block for each multiprocessor, and three fit its shared memory.
         let special = narrow(profile, rows, cols)
             .filter(|_| is_whole)
             .or_else(|| cluster_of_few_rows(profile, rows, cols))

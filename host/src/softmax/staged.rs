@@ -5,7 +5,7 @@ use softmax_kernels::operation::Spread;
 use ferrowarp_device::DeviceProfile;
 
 /// The most shared memory per block, so that three fit a multiprocessor.
-const BYTES: usize = 74 * 1024;
+const BYTES: usize = 76_400;
 
 /// The fewest blocks for each multiprocessor.
 const BLOCKS: usize = 3;

@@ -98,14 +98,14 @@ fn many_narrow_rows_of_whole_vectors_get_the_fewest_lanes() {
 #[test]
 fn few_wide_rows_get_as_many_blocks_as_half_of_the_device() {
     for (rows, cols, f32, bf16) in [
-        (1, 16_384, ("softmax_f32_cluster_256x8", 16), ("softmax_bf16_cluster_256x4", 16)),
-        (8, 32_000, ("softmax_f32_cluster_256x8", 8), ("softmax_bf16_cluster_256x4", 8)),
+        (1, 16_384, ("softmax_f32_cluster_256x8", 16), ("softmax_bf16_cluster_256x4", 8)),
+        (8, 32_000, ("softmax_f32_cluster_256x8", 16), ("softmax_bf16_cluster_256x4", 8)),
         (64, 32_000, ("softmax_f32_cluster_256x8", 4), ("softmax_bf16_cluster_256x4", 4)),
         (64, 128_256, ("softmax_f32_cluster_256x8", 16), ("softmax_bf16_cluster_256x4", 16)),
-        // More than two rounds of blocks.
+        // More than two rounds of blocks. With fewer, the largest blocks hold rows that no others hold.
         (64, 262_144, ("softmax_f32_staged", 16), ("softmax_bf16_staged", 8)),
-        (8, 262_144, ("softmax_f32_reduce", 1), ("softmax_bf16_cluster_512x4", 16)),
-        (132, 32_000, ("softmax_f32_1024x8", 1), ("softmax_bf16_1024x4", 1)),
+        (8, 262_144, ("softmax_f32_cluster_1024x8", 16), ("softmax_bf16_cluster_512x4", 16)),
+        (132, 32_000, ("softmax_f32_cluster_256x8", 4), ("softmax_bf16_cluster_256x4", 4)),
         (1, 16_383, ("softmax_f32_512x8", 1), ("softmax_bf16_512x4", 1)),
     ] {
         let blocks = |config: Option<LaunchConfig>| config.unwrap().cluster;
@@ -121,7 +121,7 @@ fn few_wide_rows_get_as_many_blocks_as_half_of_the_device() {
 fn staged_blocks<I>(forward: &ForwardKernels<I, impl Sized>, most: u32, cols: usize) -> Option<u32> {
     let is_wide = cols >= 16_384 * size_of::<I>();
     let mut sizes = [1, 2, 4, 8, 16].into_iter().filter(|&blocks| is_wide && blocks <= most);
-    sizes.find(|&blocks| forward.staged.shared_bytes(cols, blocks) <= 74 * 1024)
+    sizes.find(|&blocks| forward.staged.shared_bytes(cols, blocks) <= 76_400)
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn few_wide_rows_are_cut_until_the_device_is_busy() {
     for (rows, cols, is_cut) in [
         (8, 1 << 20, true),
         (1, 1 << 20, true),
-        (1, 262_144, true),
-        (8, 262_144, true),
+        (1, 262_144, false),
+        (8, 262_144, false),
         (512, 262_144, false),
     ] {
         let choice = chosen(&gpu(), rows, cols);
