@@ -16,8 +16,8 @@ use crate::operation::{MOST, Operation, early, in_order, is_aligned, read, writt
 
 /// Parts of the rows, if a separate launch adds up the columns.
 const PARTS: u32 = 16;
-/// The most rows, and bytes of a matrix, that are so few that one launch computes all gradients; and bytes of an aligned matrix
-/// with more rows but no fewer columns.
+/// The most rows, and bytes of a matrix, that are so few that one launch computes all gradients; bytes of one with up to twice as
+/// many rows, or of an aligned one with no more rows than columns. Rows with 1/256 of the bytes take clusters.
 const FEW_ROWS: usize = 512;
 const FEW_BYTES: usize = 16 << 20;
 const FEW_BYTES_OF_MORE: usize = 7 << 19;
@@ -160,14 +160,18 @@ impl<T: Element> Backward<T> {
         let few = Some(&T::BACKWARD_FEW[usize::from(!is_aligned)]);
         let few = few.filter(|few| is_apart && limits.runs(few.meta));
         let bytes = rows.saturating_mul(cols).saturating_mul(size_of::<T>());
-        let is_few = rows <= FEW_ROWS && bytes <= FEW_BYTES
-            || is_aligned && rows <= cols && bytes <= FEW_BYTES_OF_MORE;
+        let is_more = rows <= 2 * FEW_ROWS || is_aligned && rows <= cols;
+        let is_few = bytes <= rows.saturating_mul(FEW_BYTES >> 8)
+            && (rows <= FEW_ROWS && bytes <= FEW_BYTES || is_more && bytes <= FEW_BYTES_OF_MORE);
         let [first, last] = [is_few, !is_few].map(|is| few.filter(|_| is).map(Self::Few));
-        let rows = T::BACKWARD_ROWS.iter();
-        let rows =
-            rows.filter(move |kernel| kernel.holds(cols, limits.max_cluster) && limits.runs(kernel.meta));
-        let rows = rows.filter(move |kernel| is_shifted || !kernel.is_shifted()).map(Self::Rows);
-        in_order(limits, wide, first.into_iter().chain(rows).chain(last))
+        let holds = move |kernel: &RowsShape| {
+            kernel.holds(cols, limits.max_cluster) && (is_shifted || !kernel.is_shifted())
+        };
+        let rows = T::BACKWARD_ROWS.iter().filter(move |it| holds(it) && limits.runs(it.meta));
+        // Whole vectors are faster, but not where most threads have none.
+        let is_fast = move |kernel: &RowsShape| !kernel.is_shifted() || 3 * cols > kernel.cols as usize;
+        let all = rows.clone().filter(move |it| is_fast(it)).chain(rows.filter(move |it| !is_fast(it)));
+        in_order(limits, wide, first.into_iter().chain(all.map(Self::Rows)).chain(last))
     }
 
     /// The kernel.
@@ -320,14 +324,10 @@ impl<T: Element> Norm<'_, T> {
 
     /// Divides memory for the parts of the gradients of weight and bias, as far as they are wanted.
     fn sums(of_parts: &mut Buffer<f32>, is_wanted: [bool; 2]) -> Result<[RawBuffer<f32>; 2], Error> {
-        let middle = if is_wanted == [true; 2] { of_parts.len() / 2 } else { of_parts.len() };
+        let middle = if is_wanted[0] { of_parts.len() / if is_wanted[1] { 2 } else { 1 } } else { 0 };
         let (first, second) = of_parts.split_at_mut(middle)?;
-        Ok(match is_wanted {
-            [true, true] => [RawBuffer::written(first), RawBuffer::written(second)],
-            [true, false] => [RawBuffer::written(first), RawBuffer::NULL],
-            [false, true] => [RawBuffer::NULL, RawBuffer::written(first)],
-            [false, false] => [RawBuffer::NULL; 2],
-        })
+        let mut parts = [RawBuffer::written(first), RawBuffer::written(second)].into_iter();
+        Ok(is_wanted.map(|is| parts.next().filter(|_| is).unwrap_or(RawBuffer::NULL)))
     }
 
     /// Checks everything. Returns the launch arguments without the sums of columns, and how the matrices are stored, as
