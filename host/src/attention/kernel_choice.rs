@@ -40,8 +40,9 @@ const WARPGROUP_START: [f64; 2] = [64.0, 150.0];
 const ROW_KEYS: [f64; 2] = [1.8, 2.2];
 /// What a causal mask adds to a tile, in keys: with two consumers, and with three, whose larger tiles waste more.
 const WARPGROUP_MASK: [f64; 2] = [0.0, 150.0];
-/// The time to start and end a block, in keys.
-const START_KEYS: f64 = 64.0;
+/// The time to start and end a block, in keys: of an `mma.sync` kernel for many queries, and of one that splits the keys, whose
+/// warps add up their results.
+const START_KEYS: [f64; 2] = [64.0, 256.0];
 /// The time of the second launch, in keys.
 const COMBINE_KEYS: f64 = 192.0;
 /// The second launch's time per additional partial result, in keys.
@@ -164,7 +165,7 @@ impl<T: Element16> KernelChoice<T> {
             let of_key = ROW_KEYS[usize::from(kernel.head_size > 64)] * f64::from(kernel.rows) / 128.0;
             let seen = problem.seen_keys(kernel.rows / (heads / key_heads.max(1)).max(1));
             let choice = Self { kernel: Kernel::Rows(kernel), splits: 1 };
-            (choice, blocks.div_ceil(multiprocessors) as f64 * (f64::from(seen) * of_key + START_KEYS))
+            (choice, blocks.div_ceil(multiprocessors) as f64 * (f64::from(seen) * of_key + START_KEYS[0]))
         });
         let splits = of_splits::<T>(profile, problem).into_iter().flat_map(|kernel| {
             let most = problem
@@ -284,7 +285,7 @@ fn estimate<T>(
     let tiles = problem.seen_keys(queries.min(SplitShape::ROWS)).div_ceil(SplitShape::KEYS).div_ceil(splits);
     let keys = f64::from(tiles) * f64::from(SplitShape::KEYS);
     let combine = if splits > 1 { COMBINE_KEYS + KEYS_A_SPLIT * f64::from(splits) } else { 0.0 };
-    rounds.max(all) * (keys + START_KEYS) + combine
+    rounds.max(all) * (keys + START_KEYS[1]) + combine
 }
 
 impl<T: Element16> fmt::Display for KernelChoice<T> {
