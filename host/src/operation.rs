@@ -146,7 +146,7 @@ pub(crate) fn written<T: Pod>(view: &mut Option<TensorViewMut<'_, T>>) -> RawBuf
 
 /// The most bytes of a matrix whose launch begins before the one before it has ended. For a larger matrix that saves less time
 /// than it costs: the blocks are spread less evenly over the multiprocessors.
-const MOST_EARLY_BYTES: usize = 3 << 20;
+pub(crate) const MOST_EARLY_BYTES: usize = 3 << 20;
 
 /// Lets the launch for a matrix begin early if it is small. The kernel waits for the earlier work.
 pub(crate) fn early(config: LaunchConfig, rows: u32, row_bytes: usize) -> LaunchConfig {

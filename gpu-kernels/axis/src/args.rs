@@ -10,6 +10,8 @@ pub const ALIGNED: u32 = 2;
 pub const ALIKE: u32 = 4;
 /// A flag: blocks along x have tiles along the rows of the input, and otherwise along its columns.
 pub const WIDE: u32 = 8;
+/// A flag: rows of the output start at any element of a vector of 16 bytes.
+pub const LEAD: u32 = 16;
 
 /// The arguments of the kernels that reduce parts of rows or columns.
 #[derive(Clone, Copy, Debug, KernelArgs)]

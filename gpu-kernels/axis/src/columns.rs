@@ -8,7 +8,7 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::opaque;
 use cuda_std::mem::u32x4;
-use cuda_std::{grid, kernel, shared_array, thread};
+use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
 use super::args::{ALIGNED, ReduceArgs, SUM};
 use super::fold::{combine, combine_shared, load, neutral, write};
@@ -29,7 +29,8 @@ const RUN: u32 = 32;
 /// Computes the sum or the maximum of each part of each column.
 ///
 /// A block has `1 << log_threads` vectors of `N` columns side by side. Launched with blocks of at most `BLOCK` threads: along x
-/// enough for the columns, and along y one per part of `chunk` rows. Every part starts in the matrix.
+/// enough for the columns, and along y one per part of `chunk` rows. Every part starts in the matrix. With `CLUSTER`, the parts
+/// are the blocks of a cluster along x, at most 16, with at most 128 columns each, and the last ones may be empty.
 ///
 /// # Safety
 /// The launch is as described, and a block has no more vectors side by side than threads. The pointers are valid for their
@@ -39,25 +40,33 @@ const RUN: u32 = 32;
     args,
     facts: ReduceShape = ReduceShape { block: BLOCK as u32, vector: N as u32 },
     instances(
-        axis_columns_f32 = <f32, 4, 256>, min_blocks = 3;
-        axis_columns_f16 = <f16, 8, 256>, min_blocks = 3;
-        axis_columns_bf16 = <bf16, 8, 256>, min_blocks = 3;
-        axis_columns_f32_serial = <f32, 4, 1>, cpu_only = true;
-        axis_columns_f16_serial = <f16, 8, 1>, cpu_only = true;
-        axis_columns_bf16_serial = <bf16, 8, 1>, cpu_only = true;
+        axis_columns_f32 = <f32, 4, 256, false>, min_blocks = 3;
+        axis_columns_f16 = <f16, 8, 256, false>, min_blocks = 3;
+        axis_columns_bf16 = <bf16, 8, 256, false>, min_blocks = 3;
+        axis_columns_f32_serial = <f32, 4, 1, false>, cpu_only = true;
+        axis_columns_f16_serial = <f16, 8, 1, false>, cpu_only = true;
+        axis_columns_bf16_serial = <bf16, 8, 1, false>, cpu_only = true;
+        axis_columns_f32_cluster = <f32, 4, 256, true>, min_blocks = 3, min_arch = 90;
+        axis_columns_f16_cluster = <f16, 8, 256, true>, min_blocks = 3, min_arch = 90;
+        axis_columns_bf16_cluster = <bf16, 8, 256, true>, min_blocks = 3, min_arch = 90;
     ),
 )]
-pub unsafe fn axis_columns<T, const N: usize, const BLOCK: usize>(args: ReduceArgs<T>)
+pub unsafe fn axis_columns<T, const N: usize, const BLOCK: usize, const CLUSTER: bool>(args: ReduceArgs<T>)
 where
     T: Element<N>,
     f32: Output<N>,
 {
     // `N` elements of each of 256 threads.
-    let shared = shared_array![f32; 2048];
+    let (shared, of_blocks) = (shared_array![f32; 2048], shared_array![f32; 2048]);
     let (tid, block, vectors) = (thread::thread_idx_x(), thread::block_dim_x(), 1 << args.log_threads);
     let (lane, group, groups) = (tid & (vectors - 1), tid >> args.log_threads, block >> args.log_threads);
-    let (width, part) = (N as u32 * vectors, thread::block_idx_y());
-    let (first_col, first) = (thread::block_idx_x() * width, part * args.chunk);
+    let (place, part) = if CLUSTER {
+        (thread::block_idx_x() / cluster::num_blocks(), cluster::block_rank())
+    } else {
+        (thread::block_idx_x(), thread::block_idx_y())
+    };
+    let width = N as u32 * vectors;
+    let (first_col, first) = (place * width, part * args.chunk);
     let share = [first + group, groups, first.saturating_add(args.chunk).min(args.rows)];
     let (is_sum, is_aligned) = (args.has(SUM), args.has(ALIGNED));
     // Neighbouring threads have neighbouring vectors, or neighbouring elements.
@@ -65,9 +74,12 @@ where
     let at_thread = [first_col + of_thread, step];
     grid::wait_for_dependencies();
     grid::launch_dependents();
-    // SAFETY: the kernel's contract. All threads of the block reach the barrier. A thread writes its own elements of shared
-    // memory, and reads other threads' elements after the barrier.
+    // SAFETY: the kernel's contract. All threads of the block reach the barrier, and all of the cluster those of the cluster. A
+    // thread writes its own elements of shared memory, and reads other threads' elements after the barrier.
     unsafe {
+        if CLUSTER {
+            cluster::arrive_relaxed();
+        }
         let all = match (is_sum, is_aligned) {
             // A block's launch leaves a thread so few rows that it needs no registers for runs.
             (true, _) if BLOCK == 1 => sums_of_runs(&args, share, at_thread, is_aligned),
@@ -76,8 +88,8 @@ where
             (false, true) => accumulate::<T, N, false, true>(&args, share, at_thread),
             (false, false) => accumulate::<T, N, false, false>(&args, share, at_thread),
         };
-        let at = part as usize * args.cols as usize + first_col as usize;
-        if groups == 1 {
+        let at = if CLUSTER { 0 } else { part as usize * args.cols as usize } + first_col as usize;
+        if groups == 1 && !CLUSTER {
             let (all, at) = (all.map(|x| x * args.scale), at + of_thread as usize);
             let is_whole = is_aligned && at_thread[0] < args.cols;
             if is_whole && is_aligned_at::<T, N>(args.out, at) && is_aligned_at::<f32, N>(args.full, at) {
@@ -100,8 +112,21 @@ where
             *shared.add((group * width + of_thread + j * step) as usize) = all[j as usize];
         }
         thread::sync_threads_aligned();
+        if CLUSTER {
+            // The first block has started.
+            cluster::wait();
+            for i in (tid..width).step_by(block as usize) {
+                *cluster::map_shared(of_blocks.add((part * width + i) as usize), 0) =
+                    combine_shared(is_sum, shared.add(i as usize), [groups, width]);
+            }
+            cluster::sync();
+            if part > 0 {
+                return;
+            }
+        }
+        let (from, count) = if CLUSTER { (of_blocks, cluster::num_blocks()) } else { (shared, groups) };
         for i in (tid..width).step_by(block as usize) {
-            let all = combine_shared(is_sum, shared.add(i as usize), [groups, width]);
+            let all = combine_shared(is_sum, from.add(i as usize), [count, width]);
             if first_col + i < args.cols {
                 write(args.out, args.full, at + i as usize, all * args.scale);
             }

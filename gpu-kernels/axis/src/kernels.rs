@@ -10,7 +10,7 @@ use super::finish::axis_finish;
 use super::rows::axis_rows;
 use super::scan::{axis_scan, axis_scan_clear, axis_scan_grid, axis_scan_serial, axis_scan_short};
 use super::shapes::{Blocks, CastShape, ReduceShape, ScanShape, TransposeShape};
-use super::transpose::{axis_transpose, axis_transpose_any, axis_transpose_serial};
+use super::transpose::{axis_transpose, axis_transpose_any, axis_transpose_serial, axis_transpose_staged};
 
 /// An element type that has kernels.
 pub trait AxisKernels: Sized + 'static {
@@ -47,7 +47,7 @@ macro_rules! kernels {
             }
 
             fn columns(blocks: Blocks) -> &'static KernelOf<ReduceArgs<Self>, ReduceShape> {
-                &<axis_columns as KernelsOf<ReduceArgs<$ty>>>::INSTANCES[usize::from(blocks == Blocks::Serial)]
+                &<axis_columns as KernelsOf<ReduceArgs<$ty>>>::INSTANCES[blocks as usize]
             }
 
             fn finish(blocks: Blocks) -> &'static KernelOf<FinishArgs<Self>, ReduceShape> {
@@ -80,19 +80,22 @@ casts! { f32 to f32, f16, bf16; f16 to f32, f16, bf16; bf16 to f32, f16, bf16; }
 pub trait TransposeKernels: Sized + 'static {
     /// Elements of a vector.
     const VECTOR: u32 = 16 / size_of::<Self>() as u32;
-    /// The kernel for matrices of aligned vectors.
-    const SQUARES: &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
-    /// The kernels for any matrix, from the one with the most elements in a tile.
+    /// The kernels for matrices of aligned vectors, from the one with the largest tile.
+    const SQUARES: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>];
+    /// The kernels for any matrix with whole tiles.
+    const STAGED: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>];
+    /// The kernels for any matrix, from the one with the largest tile.
     const ANY: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>];
     /// The kernel of a CPU.
     const SERIAL: &'static KernelOf<TransposeArgs<Self>, TransposeShape>;
 }
 
 macro_rules! transposes {
-    ($($ty:ident),*) => {$(
+    ($($ty:ident $staged:expr),*) => {$(
         impl TransposeKernels for $ty {
-            const SQUARES: &'static KernelOf<TransposeArgs<Self>, TransposeShape> =
-                &<axis_transpose as KernelsOf<TransposeArgs<$ty>>>::INSTANCES[0];
+            const SQUARES: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>] =
+                <axis_transpose as KernelsOf<TransposeArgs<$ty>>>::INSTANCES;
+            const STAGED: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>] = $staged;
             const ANY: &'static [KernelOf<TransposeArgs<Self>, TransposeShape>] =
                 <axis_transpose_any as KernelsOf<TransposeArgs<$ty>>>::INSTANCES;
             const SERIAL: &'static KernelOf<TransposeArgs<Self>, TransposeShape> =
@@ -101,4 +104,4 @@ macro_rules! transposes {
     )*};
 }
 
-transposes! { u32, u16 }
+transposes! { u32 &[], u16 <axis_transpose_staged as KernelsOf<TransposeArgs<u16>>>::INSTANCES }

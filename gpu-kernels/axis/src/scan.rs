@@ -1,30 +1,31 @@
 //! Cumulative sums of rows.
 //!
-//! A tile is 8192 elements of a row. Each warp has 512 neighbouring elements of it, and adds them up by shuffles. Sums are
+//! A tile is 8192 elements of a row, or fewer. Each warp has neighbouring elements of it, and adds them up by shuffles. Sums are
 //! added from left to right: first those of the warps, then those of 16 neighbouring tiles, a group, and then those of the
 //! groups. So a result depends neither on timing nor on which block has which tile.
 //!
-//! In [`axis_scan_short()`] a few lanes have a short row. [`axis_scan()`] takes longer rows of one tile, or so many of several
-//! tiles that each block has one. In [`axis_scan_grid()`] blocks share long rows, and read each element once: a block publishes
-//! the sum of its tile, and waits for the sums of the tiles before it. It goes back only to the group of its own last tile,
-//! because it knows the sum of all groups before. All blocks are on the device at once. A block publishes the sum of its next
-//! tile before it waits for the sums that the current tile needs. The current tile stays in shared memory meanwhile, and the
-//! loads of the tile after the next are in flight.
+//! In [`axis_scan_short()`] a few lanes have a short row. [`axis_scan()`] takes longer rows of one tile, so many of several
+//! tiles that each block has one, or so few that each has a cluster. In [`axis_scan_grid()`] blocks share long rows, and read
+//! each element once: a block publishes the sum of its tile, and waits for the sums of the tiles before it. It goes back only
+//! to the group of its own last tile, because it knows the sum of all groups before. All blocks are on the device at once. A
+//! block publishes the sum of its next tile before it waits for the sums that the current tile needs. The current tile stays
+//! in shared memory meanwhile, and the loads of the tile after the next are in flight.
 //@ allow-local(axis_scan_f32_any, compute_75): it spills a little on this architecture, where it was not measured
+//@ allow-local(axis_scan_f32_any, compute_80): likewise
 //@ ptx(axis_scan_short_f32, axis_scan_short_f16, axis_scan_short_bf16): bar.sync == 0, .shared == 0, .local == 0
 //@ ptx(axis_scan_f32, axis_scan_bf16, axis_scan_short_f32, axis_scan_short_bf16, compute_90+): griddepcontrol.wait == 1
-//@ ptx(axis_scan_f32): ld.global.nc.v4 >= 8, st.global.v4 == 4, bar.sync == 1, .local == 0
-//@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 >= 4, st.global.v4 == 2, bar.sync == 1, .local == 0
+//@ ptx(axis_scan_f32): ld.global.nc.v4 >= 8, st.global.v4 == 4, .local == 0
+//@ ptx(axis_scan_f16, axis_scan_bf16): ld.global.nc.v4 >= 4, st.global.v4 == 2, .local == 0
 //@ ptx(axis_scan_grid_f32, axis_scan_grid_f16, axis_scan_grid_bf16): ld.relaxed.gpu >= 1, st.relaxed.gpu >= 1, bar.sync == 5, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{load_shared, store_global, store_shared, u32x4};
-use cuda_std::{grid, kernel, shared_array, thread};
+use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
 use super::args::ScanArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::shapes::ScanShape;
-use super::tile::{BLOCK, GROUP, OF_WARP, Share, TILE, WARPS, add_lanes, add_up, add_warps, lane};
+use super::tile::{BLOCK, GROUP, OF_WARP, Place, Share, TILE, WARPS, add_lanes, add_up, add_warps, lane};
 use common_kernels::element::{Element, Number};
 
 /// Elements that a CPU's thread adds up before it adds their sum to the sum of the elements before.
@@ -51,11 +52,17 @@ const WRITTEN: u32 = 1 << 16;
             axis_scan_short_f32 = <f32, 4, 4>;
             axis_scan_short_f16 = <f16, 8, 4>;
             axis_scan_short_bf16 = <bf16, 8, 4>;
+            axis_scan_short_f32_few = <f32, 4, 1>;
+            axis_scan_short_f16_few = <f16, 8, 1>;
+            axis_scan_short_bf16_few = <bf16, 8, 1>;
         }
         WHOLE = false {
             axis_scan_short_f32_any = <f32, 4, 4>;
             axis_scan_short_f16_any = <f16, 8, 2>;
             axis_scan_short_bf16_any = <bf16, 8, 2>;
+            axis_scan_short_f32_any_few = <f32, 4, 1>;
+            axis_scan_short_f16_any_few = <f16, 8, 1>;
+            axis_scan_short_bf16_any_few = <bf16, 8, 1>;
         }
     ),
 )]
@@ -96,69 +103,107 @@ where
 /// Computes the cumulative sums of rows, tile by tile.
 ///
 /// A block has a row, or a tile of it at a time, or each `threads` threads of it, 32 or 64, have a row. Launched with blocks of
-/// whole warps along x, enough for the rows, with 512 threads for rows of several tiles. With `WHOLE` all rows start at
-/// multiples of 16 bytes.
+/// whole warps along x, enough for the rows, with 512 threads for rows of several tiles. With `CLUSTER` the tiles of a row are
+/// the blocks of a cluster, at most 16. With `WHOLE` all rows start at multiples of 16 bytes.
 ///
 /// # Safety
 /// Same as for [`axis_scan_short()`].
 #[kernel(
     max_threads = 512,
     args,
-    facts: ScanShape = ScanShape { tile: TILE as u32, of_warp: OF_WARP as u32, block: BLOCK as u32 },
+    facts: ScanShape =
+        ScanShape { tile: (512 * N * VECTORS) as u32, of_warp: (32 * N * VECTORS) as u32, block: BLOCK as u32 },
     instances(
-        WHOLE = true {
+        CLUSTER = false, WHOLE = true {
             axis_scan_f32 = <f32, 4, 4>;
             axis_scan_f16 = <f16, 8, 2>, min_blocks = 3;
             axis_scan_bf16 = <bf16, 8, 2>, min_blocks = 3;
+            axis_scan_f32_few = <f32, 4, 1>;
+            axis_scan_f16_few = <f16, 8, 1>, min_blocks = 3;
+            axis_scan_bf16_few = <bf16, 8, 1>, min_blocks = 3;
         }
-        WHOLE = false {
+        CLUSTER = false, WHOLE = false {
             axis_scan_f32_any = <f32, 4, 4>, min_blocks = 2;
             axis_scan_f16_any = <f16, 8, 2>, min_blocks = 2;
             axis_scan_bf16_any = <bf16, 8, 2>, min_blocks = 2;
+            axis_scan_f32_any_few = <f32, 4, 1>, min_blocks = 2;
+            axis_scan_f16_any_few = <f16, 8, 1>, min_blocks = 2;
+            axis_scan_bf16_any_few = <bf16, 8, 1>, min_blocks = 2;
+        }
+        CLUSTER = true, WHOLE = true {
+            axis_scan_f32_cluster = <f32, 4, 4>, min_arch = 90;
+            axis_scan_f16_cluster = <f16, 8, 2>, min_blocks = 3, min_arch = 90;
+            axis_scan_bf16_cluster = <bf16, 8, 2>, min_blocks = 3, min_arch = 90;
+        }
+        CLUSTER = true, WHOLE = false {
+            axis_scan_f32_any_cluster = <f32, 4, 4>, min_blocks = 2, min_arch = 90;
+            axis_scan_f16_any_cluster = <f16, 8, 2>, min_blocks = 2, min_arch = 90;
+            axis_scan_bf16_any_cluster = <bf16, 8, 2>, min_blocks = 2, min_arch = 90;
         }
     ),
 )]
-pub unsafe fn axis_scan<T, const N: usize, const VECTORS: usize, const WHOLE: bool>(args: ScanArgs<T>)
-where
+pub unsafe fn axis_scan<T, const N: usize, const VECTORS: usize, const CLUSTER: bool, const WHOLE: bool>(
+    args: ScanArgs<T>,
+) where
     T: Element<N>,
 {
     grid::wait_for_dependencies();
     grid::launch_dependents();
-    let shared = shared_array![f32; 2 * WARPS];
+    let (shared, of_blocks) = (shared_array![f32; 2 * WARPS], shared_array![f32; 16]);
     let (tid, block, threads) = (thread::thread_idx_x(), thread::block_dim_x(), args.threads);
     // Threads without a row reach the barriers too.
     let (log, of_row) = (threads.trailing_zeros(), if threads < block { tid & (threads - 1) } else { tid });
-    let row = if threads < block {
-        (thread::block_idx_x() * (block >> log)) + (tid >> log)
+    let (row, own, tiles) = if CLUSTER {
+        let own = cluster::block_rank();
+        (thread::block_idx_x() / cluster::num_blocks(), own, own + 1)
+    } else if threads < block {
+        ((thread::block_idx_x() * (block >> log)) + (tid >> log), 0, 1)
     } else {
-        thread::block_idx_x()
+        (thread::block_idx_x(), 0, args.tiles)
     };
+    let of_warp = 32 * N * VECTORS;
     let (row, cols) = if row < args.rows { (row as usize, args.cols) } else { (0, 0) };
     let inp = args.inp.wrapping_add(row * args.inp_stride as usize);
     let out = args.out.wrapping_add(row * args.out_stride as usize);
-    let first = of_row / 32 * OF_WARP as u32 + (N * lane()) as u32;
+    let first = of_row / 32 * of_warp as u32 + (N * lane()) as u32;
     let of_group = [(tid - of_row) / 32, threads / 32].map(|warps| warps as usize);
-    let share =
-        |tile: u32| Share::<WHOLE>::new(&args, row, [tile * TILE as u32 + first, 32 * N as u32], cols);
+    let share = |tile: u32| {
+        Share::<WHOLE>::new(&args, row, [tile * (WARPS * of_warp) as u32 + first, 32 * N as u32], cols)
+    };
     // SAFETY: the row has the share's columns.
     let load = |tile: u32| -> [u32x4; VECTORS] { unsafe { share(tile).load::<T, N, VECTORS>(inp) } };
-    let mut packed = load(0);
+    if CLUSTER {
+        // SAFETY: all threads of the cluster wait.
+        unsafe { cluster::arrive_relaxed() };
+    }
+    let mut packed = load(own);
     // The sums of the groups of tiles before this one, and of the tiles before it in its group.
     let (mut of_groups, mut of_tiles) = (0.0, 0.0);
-    for tile in 0..args.tiles {
+    for tile in own..tiles {
         // SAFETY: the kernel's contract. All threads of the block call `add_up` and `add_warps`, whose memory the next tile
-        // does not use.
+        // does not use. All of the cluster reach its barriers.
         unsafe {
             let x = share(tile).unpack(inp, packed);
             // With elements of 4 bytes this would take more registers than a thread has.
-            if N > 4 && tile + 1 < args.tiles {
+            if N > 4 && tile + 1 < tiles {
                 packed = load(tile + 1);
             }
             let (x, of_warp) = add_up(x);
             let [before, of_tile] = add_warps(shared.add(tile as usize % 2 * WARPS), of_warp, of_group);
+            if CLUSTER {
+                // The other blocks have started. Each gets the sum of this one.
+                cluster::wait();
+                if tid < cluster::num_blocks() {
+                    *cluster::map_shared(of_blocks.add(tile as usize), tid) = of_tile;
+                }
+                cluster::sync();
+                for i in 0..16 {
+                    of_tiles += if i < tile { *of_blocks.add(i as usize) } else { 0.0 };
+                }
+            }
             share(tile).store::<T, N, VECTORS>(out, of_groups + of_tiles + before, x);
             of_tiles += of_tile;
-            if N <= 4 && tile + 1 < args.tiles {
+            if N <= 4 && tile + 1 < tiles {
                 packed = load(tile + 1);
             }
         }
@@ -294,23 +339,6 @@ where
         hold(ahead.0);
         before = ahead.1;
         (this, next) = (next, after);
-    }
-}
-
-/// A tile of the matrix.
-#[derive(Clone, Copy)]
-struct Place {
-    /// Its number in the matrix.
-    tile: u32,
-    row: u32,
-    /// Its number in the row.
-    of_row: u32,
-}
-
-impl Place {
-    #[inline(always)]
-    fn new(tile: u32, tiles_of_row: u32) -> Self {
-        Self { tile, row: tile / tiles_of_row, of_row: tile % tiles_of_row }
     }
 }
 

@@ -24,24 +24,30 @@ impl ReduceShape {
         parts: u32,
         [block, log_threads]: [u32; 2],
     ) -> LaunchConfig {
-        let count = rows.div_ceil(block >> log_threads);
-        let config = match blocks {
-            Blocks::Clusters => LaunchConfig::new(count * parts, block).with_cluster(parts),
-            _ => LaunchConfig::new((count, parts), block),
-        };
-        config.with_programmatic_stream_serialization()
+        launch(blocks, rows.div_ceil(block >> log_threads), parts, block)
     }
 
-    /// Returns the launch of blocks of `block` threads for `cols` columns, each in `parts` parts, with `1 << log_threads`
-    /// vectors side by side.
-    pub fn columns(&self, cols: u32, parts: u32, [block, log_threads]: [u32; 2]) -> LaunchConfig {
-        LaunchConfig::new((cols.div_ceil(self.vector << log_threads), parts), block)
-            .with_programmatic_stream_serialization()
+    /// Returns the launch of blocks of `block` threads for `cols` columns, likewise, with `1 << log_threads` vectors side by side.
+    pub fn columns(
+        &self,
+        blocks: Blocks,
+        cols: u32,
+        parts: u32,
+        [block, log_threads]: [u32; 2],
+    ) -> LaunchConfig {
+        launch(blocks, cols.div_ceil(self.vector << log_threads), parts, block)
     }
 
     /// Returns the launch that combines the parts of `outputs` results.
     pub fn finish(&self, outputs: u32) -> LaunchConfig {
         LaunchConfig::new(outputs.div_ceil(self.vector), self.block).with_programmatic_stream_serialization()
+    }
+}
+
+fn launch(blocks: Blocks, count: u32, parts: u32, block: u32) -> LaunchConfig {
+    match blocks {
+        Blocks::Clusters => LaunchConfig::new(count * parts, block).with_cluster(parts),
+        _ => LaunchConfig::new((count, parts), block),
     }
 }
 
@@ -76,6 +82,11 @@ impl ScanShape {
         let config = LaunchConfig::new(rows.div_ceil(at_once), threads * at_once);
         (threads, config)
     }
+
+    /// Returns the number of threads of a tile, and the launch for `rows` rows of `tiles` tiles, a cluster each.
+    pub fn clusters(&self, rows: u32, tiles: u32) -> (u32, LaunchConfig) {
+        (self.block, LaunchConfig::new(rows * tiles, self.block).with_cluster(tiles))
+    }
 }
 
 /// The tile and the block of a transpose.
@@ -87,6 +98,12 @@ pub struct TransposeShape {
     pub block: u32,
     /// Bytes of an element.
     pub bytes: u32,
+    /// Rows before a tile that a block loads too if rows of the output start at any element of a vector.
+    pub lead: u32,
+    /// Bytes of shared memory, or 0 if they depend on the tile.
+    pub shared: u32,
+    /// The fewest elements per multiprocessor for which no smaller tile is faster.
+    pub least: u32,
 }
 
 impl TransposeShape {
@@ -102,21 +119,18 @@ impl TransposeShape {
         if rows <= cols { [short, log - short] } else { [log - short, short] }
     }
 
-    /// Returns the number of tiles along rows and columns.
-    pub fn tiles(&self, shape: [u32; 2]) -> [u32; 2] {
-        let tile = self.tile(shape);
-        core::array::from_fn(|axis| shape[axis].div_ceil(1 << tile[axis]))
-    }
-
-    /// Returns the launch for a matrix, and whether blocks along x have tiles along its rows.
-    pub fn config(&self, shape: [u32; 2]) -> (LaunchConfig, bool) {
-        let ([rows, cols], is_wide) = (self.tiles(shape), shape[0] <= shape[1]);
-        let shared = match self.block {
-            1 => 0,
-            _ => pitch(1 << self.tile(shape)[1], self.bytes) << self.tile(shape)[0],
+    /// Returns the launch for a matrix, and whether blocks along x have tiles along its rows. Neighbouring blocks write to the
+    /// same rows of the output, if there are not too many.
+    pub fn config(&self, [rows, cols]: [u32; 2]) -> (LaunchConfig, bool) {
+        let tile = self.tile([rows, cols]);
+        let [rows, cols] = [(rows + self.lead).div_ceil(1 << tile[0]), cols.div_ceil(1 << tile[1])];
+        let is_wide = cols > 65_535;
+        let shared = match self.shared {
+            0 if self.block > 1 => (self.bytes * pitch(1 << tile[1], self.bytes)) << tile[0],
+            all => all,
         };
         let config = LaunchConfig::new(if is_wide { (cols, rows) } else { (rows, cols) }, self.block);
-        (config.with_shared_bytes(shared * self.bytes).with_programmatic_stream_serialization(), is_wide)
+        (config.with_shared_bytes(shared).with_programmatic_stream_serialization(), is_wide)
     }
 }
 

@@ -28,6 +28,23 @@ pub(super) fn lane() -> usize {
     thread::thread_idx_x() as usize % 32
 }
 
+/// A tile of the matrix.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// Its number in the matrix.
+    pub tile: u32,
+    pub row: u32,
+    /// Its number in the row.
+    pub of_row: u32,
+}
+
+impl Place {
+    #[inline(always)]
+    pub fn new(tile: u32, tiles_of_row: u32) -> Self {
+        Self { tile, row: tile / tiles_of_row, of_row: tile % tiles_of_row }
+    }
+}
+
 /// The thread's vectors of a tile of a row, of `N` elements each: the first one, and others at equal distances.
 ///
 /// A row of the output starts at any element of a vector. Columns count from the start of that vector, so that whole vectors

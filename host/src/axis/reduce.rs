@@ -9,7 +9,7 @@ use ferrowarp_device::tensor::{Rows, Tensor, TensorView, TensorViewMut};
 
 use super::choices::choices;
 use crate::element::{Element, ElementAs, is_f32};
-use crate::operation::{MOST, Operation, is_aligned};
+use crate::operation::{MOST, Operation, early, is_aligned};
 
 /// What becomes of a row or a column.
 ///
@@ -39,28 +39,31 @@ pub enum Reduction {
 const NAME: &str = "a reduction";
 /// Blocks per multiprocessor that share the parts of few rows, and of columns.
 const BLOCKS: [u32; 2] = [3, 2];
-/// The vectors per thread of a row of few.
-const OF_FEW_ROWS: u32 = 8;
-/// Threads per multiprocessor that share few rows.
+/// The vectors or rows that a thread loads at the same time.
+const OF_THREAD: u32 = 8;
+/// Threads per multiprocessor that share few rows, or columns.
 const THREADS: u32 = 384;
-/// The fewest vectors per thread of other rows.
-const OF_ROWS: u32 = 11;
+/// The fewest vectors per thread of many rows, if a warp has them.
+const OF_ROWS: u32 = 24;
 /// The fewest threads of a row, so that they read whole sectors.
-const LEAST_THREADS: u32 = 2;
-/// The fewest vectors per thread of a part of a row, and of a column.
-const OF_PART: [u32; 2] = [6, 6];
-/// The most vectors per thread of a part if the parts are a cluster's blocks.
+const LEAST_THREADS: u32 = 4;
+/// The fewest vectors per thread of a part of a row.
+const OF_PART: u32 = 6;
+/// The most vectors per thread of a part of a row if the parts are a cluster's blocks.
 const MOST_OF_CLUSTER: u32 = 14;
+/// The most rows of a thread where one launch is faster than two.
+const ROWS_OF_ONE: u32 = 128;
 /// Threads of a warp.
 const WARP: u32 = 32;
 /// The fewest vectors side by side in a block, if rows have as many, and those where one thread has all rows.
 const BESIDE: [u32; 2] = [8, 64];
 /// The rows that a thread has at most where it has all.
 const ALL_ROWS: u32 = 8;
-/// The rows of a thread where a block has all.
-const ROWS: u32 = 7;
-/// The most rows of a thread where one launch is faster than two.
-const ROWS_OF_ONE: u32 = 16;
+/// The fewest threads of a column of more rows, and the most that are one block's.
+const LEAST_OF_COLUMN: u32 = 8;
+const MOST_OF_COLUMN: u32 = 64;
+/// The fewest blocks where one is not made narrower.
+const STRIPS: u32 = 32;
 /// The most rows that one thread of a block adds up: a long chain of additions loses bits.
 const MOST_ROWS: u32 = 256;
 /// The most elements that one CPU thread adds up.
@@ -119,23 +122,26 @@ impl Split {
             return Self::new([1; 2], cols, cols.div_ceil(SERIAL).max(1), 1);
         }
         let vectors = cols.div_ceil(vector).max(1);
+        let of = |each: u32| vectors.div_ceil(each).next_power_of_two();
+        let all = THREADS * multiprocessors;
         // Each part begins at a multiple of 1024 bytes in the row.
         let unit = 64 * vector;
-        let parts = (BLOCKS[0] * multiprocessors / rows.max(1)).min(vectors / (block * OF_PART[0])).max(1);
-        let split = Self::new([block; 2], cols, parts, unit);
-        if parts > 1 && blocks == Blocks::Wide {
-            return split;
-        }
         if blocks == Blocks::Clusters {
-            let parts = split.parts.next_power_of_two().min(1 << max_cluster.max(1).ilog2());
+            let block = block / 2;
+            let most = (all / block / rows.max(1)).clamp(1, max_cluster.max(1));
+            let parts = of(block * OF_THREAD).min(1 << most.ilog2());
             return Self { parts, ..Self::new([block; 2], cols, parts, unit) };
         }
-        let of = |each: u32| vectors.div_ceil(each).next_power_of_two();
-        let (most, of_few) = (of(1).min(block), of(OF_FEW_ROWS).max(WARP));
-        let is_few = rows.saturating_mul(of_few) <= THREADS * multiprocessors;
-        let threads = if is_few { of_few } else { of(OF_ROWS).max(LEAST_THREADS) }.min(most);
+        let parts = (BLOCKS[0] * multiprocessors / rows.max(1)).min(vectors / (block * OF_PART)).max(1);
+        if parts > 1 {
+            return Self::new([block; 2], cols, parts, unit);
+        }
+        let of_few = of(OF_THREAD).max(WARP);
+        let is_few = rows.saturating_mul(of_few) <= all;
+        let of_many = of(OF_ROWS).max(of(OF_THREAD).min(WARP)).max(LEAST_THREADS);
+        let threads = if is_few { of_few } else { of_many }.min(of(1)).min(block);
         let each = rows.saturating_mul(threads).div_ceil(multiprocessors);
-        let block = each.clamp(WARP, block).next_power_of_two().max(threads);
+        let block = each.clamp(WARP, block / 2).next_power_of_two().max(threads);
         Self::new([block, threads], cols, 1, unit)
     }
 
@@ -144,28 +150,43 @@ impl Split {
         blocks: Blocks,
         [rows, cols]: [u32; 2],
         [vector, block]: [u32; 2],
-        [multiprocessors, _]: [u32; 2],
+        [multiprocessors, max_cluster]: [u32; 2],
+        is_aligned: bool,
     ) -> Self {
         if blocks == Blocks::Serial {
             return Self::new([1; 2], rows, rows.div_ceil(SERIAL).max(1), 1);
         }
-        let vectors = cols.div_ceil(vector);
-        let beside = |least: u32| vectors.next_power_of_two().min(least);
+        let vectors = cols.div_ceil(vector).max(1);
+        let beside = |most: u32| vectors.next_power_of_two().min(most);
         if rows <= ALL_ROWS {
             let beside = beside(BESIDE[1]);
             return Self::new([beside.max(WARP), beside], rows, 1, 1);
         }
-        let least = beside(BESIDE[0]);
-        let groups = block / least;
-        let parts = (BLOCKS[1] * multiprocessors / vectors.div_ceil(least)).min(rows / (groups * OF_PART[1]));
-        let parts = parts.max(rows.div_ceil(groups * MOST_ROWS));
-        // A second launch takes longer than a few more rows.
-        let half = beside(BESIDE[0] / 2);
-        if parts <= 1 || rows.div_ceil(block / half) <= ROWS_OF_ONE {
-            let beside = if rows.div_ceil(groups) <= ROWS_OF_ONE { least } else { half };
-            let groups = rows.div_ceil(ROWS).next_power_of_two().clamp(8, block / beside);
-            return Self::new([(groups * beside).max(WARP), beside], rows, 1, 1);
+        // Threads of a column: so many that each loads its rows at the same time, if multiprocessors are not full before.
+        let most = 1 << (THREADS * multiprocessors / vectors).max(1).ilog2();
+        // Single elements are loaded of more columns side by side, and of fewer rows.
+        let times = if is_aligned { 1 } else { 2 };
+        let threads = (times * rows).div_ceil(OF_THREAD).next_power_of_two().max(LEAST_OF_COLUMN).min(most);
+        let mut least = beside(BESIDE[0] * times);
+        if blocks == Blocks::Clusters {
+            let most = 1 << max_cluster.max(1).ilog2();
+            let block = if threads * least > most * block / 2 { block } else { block / 2 };
+            let parts = (threads * least / block).clamp(1, most);
+            return Self { parts, ..Self::new([block, least], rows, parts, 1) };
         }
+        if threads <= MOST_OF_COLUMN / (times * times) && rows <= ROWS_OF_ONE * threads {
+            // Narrower blocks, so that more multiprocessors have some.
+            while least > 1
+                && (least * threads > block || least * threads > 64 && vectors.div_ceil(least) < STRIPS)
+            {
+                least /= 2;
+            }
+            let least = least.max(beside(WARP / threads.min(WARP)));
+            return Self::new([(threads * least).max(WARP), least], rows, 1, 1);
+        }
+        let least = beside(2 * BESIDE[0] * times);
+        let parts = (BLOCKS[1] * multiprocessors / vectors.div_ceil(least)).min(rows / (block / least));
+        let parts = parts.max(rows.div_ceil(block / least * MOST_ROWS)).max(1);
         Self::new([block, least], rows, parts, 1)
     }
 }
@@ -214,8 +235,7 @@ impl Reduce {
     /// The kernels that a device can run.
     #[doc(hidden)]
     pub fn choices<T: Element>(self, limits: &Limits) -> impl Iterator<Item = Blocks> {
-        let clusters =
-            Some(Blocks::Clusters).filter(|by| self.is_of_rows && limits.runs(self.kernel::<T>(*by).meta));
+        let clusters = Some(Blocks::Clusters).filter(|by| limits.runs(self.kernel::<T>(*by).meta));
         choices(limits).iter().copied().chain(clusters)
     }
 
@@ -226,23 +246,35 @@ impl Reduce {
     }
 
     /// The kernel's split of the rows or columns.
-    fn split<T: Element>(self, device: &Device, blocks: Blocks, shape: [u32; 2]) -> Split {
+    fn split<T: Element>(self, device: &Device, blocks: Blocks, shape: [u32; 2], is_aligned: bool) -> Split {
         let kernel = self.kernel::<T>(blocks);
-        let by = if self.is_of_rows { Split::of_rows } else { Split::of_columns };
+        let of_kernel = [kernel.vector, kernel.block];
         let of_device = [device.multiprocessors().max(1) as u32, device.limits().max_cluster];
-        by(blocks, shape, [kernel.vector, kernel.block], of_device)
+        match self.is_of_rows {
+            true => Split::of_rows(blocks, shape, of_kernel, of_device),
+            false => Split::of_columns(blocks, shape, of_kernel, of_device, is_aligned),
+        }
     }
 
     /// The kernels for a matrix, and their split of it.
-    fn choose<T: Element>(self, device: &Device, shape: [u32; 2]) -> (Blocks, Split) {
+    fn choose<T: Element>(self, device: &Device, shape: [u32; 2], is_aligned: bool) -> (Blocks, Split) {
         let blocks = choices(device.limits())[0];
-        let split = self.split::<T>(device, blocks, shape);
+        let split = self.split::<T>(device, blocks, shape, is_aligned);
         let clusters = self.choices::<T>(device.limits()).find(|by| *by == Blocks::Clusters);
-        // The clusters' barrier takes less time than a second launch.
-        if let Some(clusters) = clusters.filter(|_| blocks == Blocks::Wide && split.parts > 1) {
-            let of_clusters = self.split::<T>(device, clusters, shape);
-            let of_thread = of_clusters.chunk / (of_clusters.block * self.kernel::<T>(clusters).vector);
-            if of_clusters.parts >= split.parts || of_thread <= MOST_OF_CLUSTER {
+        // The clusters' barrier takes less time than a second launch, and than long rows of one block.
+        let kernel = self.kernel::<T>(blocks);
+        let is_long = match self.is_of_rows {
+            true => shape[1] > OF_THREAD * kernel.block * kernel.vector,
+            false => split.parts > 1,
+        };
+        if let Some(clusters) = clusters.filter(|_| blocks == Blocks::Wide && is_long) {
+            let of_clusters = self.split::<T>(device, clusters, shape, is_aligned);
+            let Split { block, log_threads, parts, chunk } = of_clusters;
+            let is_short = match self.is_of_rows {
+                true => parts >= split.parts || chunk / (block * kernel.vector) <= MOST_OF_CLUSTER,
+                false => chunk / (block >> log_threads) <= ROWS_OF_ONE,
+            };
+            if parts > 1 && is_short {
                 return (clusters, of_clusters);
             }
         }
@@ -270,13 +302,22 @@ impl Reduce {
         if outputs == 0 {
             return Ok(());
         }
-        let of = |by| (by, self.split::<T>(queue.device(), by, [rows, cols]));
-        let (blocks, split) = by.map_or_else(|| self.choose::<T>(queue.device(), [rows, cols]), of);
+        let inp = inp.raw();
+        let is_aligned = is_aligned(cols as usize, &[(inp, stride)]);
+        let of = |by| (by, self.split::<T>(queue.device(), by, [rows, cols], is_aligned));
+        let (blocks, split) =
+            by.map_or_else(|| self.choose::<T>(queue.device(), [rows, cols], is_aligned), of);
         let (kernel, Split { block, log_threads, parts, chunk }) = (self.kernel::<T>(blocks), split);
         let config = if self.is_of_rows {
             kernel.rows(blocks, rows, parts, [block, log_threads])
         } else {
-            kernel.columns(cols, parts, [block, log_threads])
+            kernel.columns(blocks, cols, parts, [block, log_threads])
+        };
+        // Long columns of a few blocks need them spread evenly over the multiprocessors.
+        let config = if self.is_of_rows || chunk / (block >> log_threads) <= 2 * OF_THREAD {
+            config.with_programmatic_stream_serialization()
+        } else {
+            early(config, rows, cols as usize * size_of::<T>())
         };
         let (is_sum, sign, scale) = match self.reduction {
             Reduction::Sum => (SUM, 1.0, 1.0),
@@ -284,8 +325,7 @@ impl Reduce {
             Reduction::Max => (0, 1.0, 1.0),
             Reduction::Min => (0, -1.0, -1.0),
         };
-        let inp = inp.raw();
-        let aligned = if is_aligned(cols as usize, &[(inp, stride)]) { ALIGNED } else { 0 };
+        let aligned = if is_aligned { ALIGNED } else { 0 };
         let out = out.raw();
         let (out, full) =
             if is_f32::<O>() { (RawBuffer::NULL, out.cast()) } else { (out.cast(), RawBuffer::NULL) };
@@ -333,20 +373,20 @@ mod tests {
         assert_eq!((split.log_threads, split.parts), (8, 396));
         assert!(split.chunk.is_multiple_of(256) && u64::from(split.chunk) * 395 < 1 << 28);
         assert_eq!(rows(1024, 131_072), Split { block: 256, log_threads: 8, parts: 1, chunk: 131_072 });
-        assert_eq!(rows(131_072, 256), Split { block: 256, log_threads: 3, parts: 1, chunk: 256 });
+        assert_eq!(rows(131_072, 256), Split { block: 128, log_threads: 3, parts: 1, chunk: 256 });
         assert_eq!(rows(27, 688), Split { block: 32, log_threads: 5, parts: 1, chunk: 688 });
         assert_eq!(rows(7, 3), Split { block: 32, log_threads: 0, parts: 1, chunk: 3 });
         assert_eq!(rows(7, 0).parts, 1);
         let cluster = Split::of_rows(Blocks::Clusters, [7, 140_304], [8, 256], H100);
-        assert_eq!((cluster.block, cluster.parts), (256, 16));
+        assert_eq!((cluster.block, cluster.parts), (128, 16));
     }
 
     #[test]
     fn columns_of_narrow_matrices_use_all_threads() {
-        let columns = |rows, cols| Split::of_columns(Blocks::Wide, [rows, cols], [4, 256], H100);
+        let columns = |rows, cols| Split::of_columns(Blocks::Wide, [rows, cols], [4, 256], H100, true);
         assert_eq!(columns(1 << 24, 8).log_threads, 1);
-        assert_eq!(columns(131_072, 256).parts, 33);
-        assert_eq!(columns(100, 131_072), Split { block: 128, log_threads: 3, parts: 1, chunk: 100 });
+        assert_eq!(columns(131_072, 256).parts, 66);
+        assert_eq!(columns(100, 131_072), Split { block: 32, log_threads: 5, parts: 1, chunk: 100 });
         assert_eq!(columns(2, 1152), Split { block: 64, log_threads: 6, parts: 1, chunk: 2 });
         assert!(columns(i32::MAX as u32, 8).chunk <= 128 * MOST_ROWS);
         assert_eq!(columns(0, 8).parts, 1);

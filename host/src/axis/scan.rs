@@ -9,12 +9,12 @@ use ferrowarp_device::error::Error;
 use ferrowarp_device::tensor::{Tensor, TensorView, TensorViewMut};
 
 use crate::element::Element;
-use crate::operation::{MOST, Operation, early};
+use crate::operation::{MOST, MOST_EARLY_BYTES, Operation, early};
 
 /// The name in errors.
 const NAME: &str = "a cumulative sum";
-/// The fewest long rows for each multiprocessor that are one block's each.
-const ROWS: usize = 2;
+/// The fewest lanes of a short row whose lanes have vectors of several rows, if there are many.
+const LANES: usize = 8;
 
 /// The cumulative sums along the last axis: `out[..][col]` is the sum of the row's elements up to and including `col`.
 ///
@@ -42,6 +42,10 @@ pub enum ScanBy {
     Serial,
     /// A few lanes per short row, or warps of a block per row.
     Rows,
+    /// The same, with one vector for each thread.
+    Few,
+    /// A cluster per row.
+    Cluster,
     /// At most this many blocks, which wait for each other.
     Grid(u32),
 }
@@ -51,7 +55,12 @@ impl ScanBy {
     pub fn kernels<T: Element>(self) -> Vec<&'static KernelMeta> {
         match self {
             ScanBy::Serial => vec![T::SCAN_SERIAL.meta],
-            ScanBy::Rows => T::SCAN_SHORT.iter().chain(T::SCAN).map(|kernel| kernel.meta).collect(),
+            ScanBy::Cluster => T::SCAN[4..].iter().map(|kernel| kernel.meta).collect(),
+            ScanBy::Rows | ScanBy::Few => {
+                let kernels =
+                    T::SCAN_SHORT.iter().chain(&T::SCAN[..4]).skip(usize::from(self == ScanBy::Few));
+                kernels.step_by(2).map(|kernel| kernel.meta).collect()
+            }
             ScanBy::Grid(_) => vec![T::SCAN_GRID.meta, axis_scan_clear::META],
         }
     }
@@ -99,10 +108,19 @@ impl CumulativeSum {
         [rows, cols]: [usize; 2],
     ) -> impl Iterator<Item = ScanBy> + use<T> {
         let serial = limits.runs_cpu_only.then_some(ScanBy::Serial);
-        let mut by = [ScanBy::Rows, ScanBy::Grid(ScanShape::MOST_BLOCKS)];
-        if cols > T::SCAN_GRID.tile as usize && rows < ROWS * multiprocessors {
-            by.reverse();
-        }
+        let (tiles, bytes) = (cols.div_ceil(T::SCAN_GRID.tile as usize), rows * cols * size_of::<T>());
+        let has_clusters = (2..=limits.max_cluster as usize).contains(&tiles) && limits.runs(T::SCAN[4].meta);
+        let mut by = vec![ScanBy::Rows, ScanBy::Few, ScanBy::Grid(ScanShape::MOST_BLOCKS)];
+        by.extend(has_clusters.then_some(ScanBy::Cluster));
+        let (lanes, short) = (cols * size_of::<T>() / 16, T::SCAN_SHORT[0].tile as usize);
+        let first = if tiles > 1 && 4 * rows < 3 * multiprocessors {
+            // All blocks are on the device at once.
+            if has_clusters && rows * tiles <= 3 * multiprocessors { 3 } else { 2 }
+        } else {
+            let is_small = bytes <= MOST_EARLY_BYTES && cols <= T::SCAN[1].tile as usize;
+            usize::from(is_small || cols <= short && lanes < LANES)
+        };
+        by.swap(0, first);
         serial.into_iter().chain(by)
     }
 
@@ -153,14 +171,24 @@ impl CumulativeSum {
         // SAFETY: shapes and devices were checked, outputs are borrowed exclusively, and the kernel can do the columns.
         // Launches run in order. Later uses of the memory wait for the device or are queued after this.
         unsafe {
-            match by.expect("one kernel takes any rows") {
+            let by = by.expect("one kernel takes any rows");
+            match by {
                 ScanBy::Serial => T::SCAN_SERIAL.launch(queue, LaunchConfig::new(rows, 1), args)?,
-                ScanBy::Rows => {
-                    let is_short = span <= T::SCAN_SHORT[instance].tile;
-                    let kernel = if is_short { &T::SCAN_SHORT[instance] } else { &T::SCAN[instance] };
-                    let (threads, config) =
-                        if is_short { kernel.short(rows, span) } else { kernel.rows(rows, span) };
-                    kernel.launch(queue, early(config, rows, row_bytes), ScanLaunch { threads, ..args })?;
+                ScanBy::Rows | ScanBy::Few | ScanBy::Cluster => {
+                    let is_short = span <= T::SCAN_SHORT[0].tile && by != ScanBy::Cluster;
+                    let kernels = if is_short { T::SCAN_SHORT } else { T::SCAN };
+                    let kernel = match by {
+                        ScanBy::Cluster => &kernels[4 + instance],
+                        _ => &kernels[2 * instance + usize::from(by == ScanBy::Few)],
+                    };
+                    let tiles = span.div_ceil(kernel.tile);
+                    let (threads, config) = match by {
+                        ScanBy::Cluster => kernel.clusters(rows, tiles),
+                        _ if is_short => kernel.short(rows, span),
+                        _ => kernel.rows(rows, span),
+                    };
+                    let args = ScanLaunch { threads, tiles, ..args };
+                    kernel.launch(queue, early(config, rows, row_bytes), args)?;
                 }
                 ScanBy::Grid(most) => {
                     // The kernel adds the number of blocks to a tile's number twice.

@@ -1,6 +1,6 @@
 //! The transpose of a matrix.
 
-use axis_kernels::args::{TransposeArgs, TransposeLaunch, WIDE};
+use axis_kernels::args::{LEAD, TransposeArgs, TransposeLaunch, WIDE};
 use axis_kernels::{TransposeKernels, TransposeShape};
 use bytemuck::Pod;
 use cuda_std::launch::{KernelOf, Limits, RawBuffer};
@@ -12,8 +12,6 @@ use crate::operation::{MOST, Operation, starts_aligned};
 
 /// The name in errors.
 const NAME: &str = "a transpose";
-/// The fewest elements per multiprocessor for tiles of aligned vectors, and for large tiles of other matrices.
-const LEAST: [u64; 2] = [3072, 4096];
 
 /// The transpose of a matrix in memory; a view is transposed by [`TensorView::t`]. Elements may have any type of 2 or 4 bytes.
 ///
@@ -73,13 +71,11 @@ impl Transpose {
         shape: [u32; 2],
         is_aligned: bool,
     ) -> Vec<&'static KernelOf<TransposeArgs<W>, TransposeShape>> {
-        let squares = Some(W::SQUARES).filter(|kernel| is_aligned && kernel.has_whole_tiles(shape));
-        let mut wide: Vec<_> = squares.into_iter().chain(W::ANY).collect();
-        // A small matrix has smaller tiles.
-        let least = LEAST[usize::from(squares.is_none())];
+        let squares = W::SQUARES.iter().filter(|_| is_aligned).chain(W::STAGED);
+        let mut wide: Vec<_> = squares.filter(|kernel| kernel.has_whole_tiles(shape)).chain(W::ANY).collect();
         let of_each = u64::from(shape[0]) * u64::from(shape[1]) / multiprocessors.max(1) as u64;
-        let first = if of_each >= least { 0 } else { wide.len() - 1 };
-        wide.swap(0, first);
+        let first = wide.iter().position(|kernel| of_each >= kernel.least.into());
+        wide.swap(0, first.expect("one kernel takes any matrix"));
         let serial = Some(W::SERIAL).filter(|_| limits.runs_cpu_only);
         serial.into_iter().chain(wide).collect()
     }
@@ -137,7 +133,8 @@ impl Transpose {
             cols,
             log_rows,
             log_cols,
-            flags: if is_wide { WIDE } else { 0 },
+            flags: if is_wide { WIDE } else { 0 }
+                | if starts_aligned(&[(out, out_stride)]) { 0 } else { LEAD },
         };
         // SAFETY: shapes and devices were checked, and the output is borrowed exclusively. Elements and words have the same
         // size, and buffers start at multiples of it. Later uses of the memory wait for the device or are queued after this.
@@ -155,10 +152,10 @@ mod tests {
         let limits = Limits::of_gpu(90);
         let of = |shape, is_aligned| Transpose::choices::<u16>(&limits, 132, shape, is_aligned)[0];
         assert_eq!(of([2048, 1024], true).meta.name, "axis_transpose_b16");
-        assert_eq!(of([2048, 1024], false).meta.name, "axis_transpose_b16_any");
-        assert_eq!(of([64, 64], true).meta.name, "axis_transpose_b16_few");
+        assert_eq!(of([2048, 1024], false).meta.name, "axis_transpose_b16_8");
+        assert_eq!(of([64, 64], true).meta.name, "axis_transpose_b16_1");
         assert_eq!(of([3, 1 << 20], false).tile([3, 1 << 20]), [2, 9]);
         let (config, is_wide) = of([1 << 20, 1], false).config([1 << 20, 1]);
-        assert!(!is_wide && config.shared_bytes == 4096 && config.grid.x == 512);
+        assert!(!is_wide && config.shared_bytes == 2048 && config.grid.x == 1024);
     }
 }
