@@ -34,7 +34,7 @@ const NAME: &str = "top-k";
 /// [logarithms](Softmax::log) are as accurate as those of [`Softmax`] in `f32`, whatever the logits' type.
 ///
 /// # Hard rows
-/// A row with a NaN or a +inf, or with only -inf, gives NaN and the columns 0, 1, 2 and so on, as many as there are. With
+/// A row with a NaN or a +inf, or with only -inf, gives NaN and the columns 0, 1, 2 and so on, up to the last. With
 /// [`Softmax::zero_masked`], a row with only -inf gives 0 in the same columns. Logits of -inf among finite ones have
 /// probability 0 and follow in column order. If `k` is more than the columns, the results after the last column have
 /// probability 0 (logarithm -inf) and index [`u32::MAX`]; PyTorch refuses that. Without columns nothing is written.
