@@ -9,9 +9,11 @@
 //! for. In the memory model, only the words themselves are passed.
 
 use cuda_std::grid::{self, Watchdog};
-use cuda_std::mem::f32x4;
 
 use super::extents::Extents;
+
+/// Nanoseconds: longer than the slowest device needs, and shorter than the operating system's watchdog.
+const LONGEST_WAIT: u64 = 1_500_000_000;
 
 /// The buffers of a step's words, and their flag.
 #[derive(Clone, Copy)]
@@ -79,18 +81,7 @@ impl Mail {
         unsafe { grid::store_all(to, words.map(|word| word & !1 | self.parity)) };
     }
 
-    /// Like [`Self::send_words`], for four numbers.
-    ///
-    /// # Safety
-    /// Same as for [`Self::send_words`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
-        // SAFETY: the words lie in this mail, and only this thread stores them.
-        unsafe { self.send_words(to, numbers.map(f32::to_bits)) };
-    }
-
-    /// Waits for `N` times four words, all at once.
+    /// Waits for `N` times four words, all at once; `what` they are.
     ///
     /// # Safety
     /// `from` lies in this mail.
@@ -98,7 +89,7 @@ impl Mail {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn receive_words<const N: usize>(
         &self,
-        watchdog: Watchdog,
+        what: &'static str,
         from: [*const [u32; 4]; N],
     ) -> [[u32; 4]; N] {
         // If all have arrived, all differences are 0.
@@ -106,24 +97,8 @@ impl Mail {
             ((x ^ self.parity) | (y ^ self.parity) | (z ^ self.parity) | (w ^ self.parity)) & 1 == 0
         };
         // SAFETY: the caller's contract; only this mail's functions store the words.
-        let words = unsafe { watchdog.wait_until_each(from, is_there) };
+        let words = unsafe { Watchdog::new(what, LONGEST_WAIT).wait_until_each(from, is_there) };
         words.map(|words| words.map(|word| word & !1))
-    }
-
-    /// Like [`Self::receive_words`], for numbers.
-    ///
-    /// # Safety
-    /// Same as for [`Self::receive_words`].
-    #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn receive<const N: usize>(
-        &self,
-        watchdog: Watchdog,
-        from: [*const [u32; 4]; N],
-    ) -> [f32x4; N] {
-        // SAFETY: the words lie in this mail.
-        let words = unsafe { self.receive_words(watchdog, from) };
-        words.map(|words| words.map(f32::from_bits).into())
     }
 }
 

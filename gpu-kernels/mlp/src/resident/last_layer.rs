@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering;
 
-use cuda_std::grid::{self, Watchdog};
+use cuda_std::grid;
 use cuda_std::half::f16;
 use cuda_std::mem::{f32x2, u32x2, u32x4};
 use cuda_std::mma::{FragmentA, FragmentB, ldmatrix_trans};
@@ -13,12 +13,6 @@ use super::halves::{GRADIENTS, HalfProducts, OUTPUTS, group_of, upper_and_lower}
 use super::rows::Shared;
 use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::head::MAX_CLASSES;
-
-/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
-const ROWS: Watchdog = Watchdog::new("the units and gradients of the batch's rows", 1_500_000_000);
-
-/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
-const LAST_LAYER: Watchdog = Watchdog::new("the weights of the last layer", 1_500_000_000);
 
 /// Parts of 16 rows of a batch.
 const PARTS: usize = MAX_ROWS / 16;
@@ -73,10 +67,10 @@ impl<const WARPS: usize> Block<WARPS> {
             unsafe {
                 let from =
                     places.map(|(class, quad)| mail.last.wrapping_add(class * QUADS + quad).cast_const());
-                let weights = mail.receive(LAST_LAYER, from);
+                let weights = mail.receive_words("the weights of the last layer", from);
                 for i in 0..AT_ONCE {
                     let (class, quad) = places[i];
-                    *shared.weights.add(class * PITCH + quad) = weights[i];
+                    *shared.weights.add(class * PITCH + quad) = weights[i].map(f32::from_bits).into();
                 }
             }
         }
@@ -182,7 +176,7 @@ impl<const WARPS: usize> Block<WARPS> {
             });
             // SAFETY: quads of existing rows, which have their place in shared memory, where only this thread writes them.
             unsafe {
-                let words = mail.receive_words(ROWS, from);
+                let words = mail.receive_words("the units and gradients of the batch's rows", from);
                 for i in 0..HALVES {
                     let (row, quad) = places[i];
                     let is_unit = quad < each;

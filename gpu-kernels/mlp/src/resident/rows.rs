@@ -1,7 +1,6 @@
 //! A block that owns a row of the batch.
 
 use cuda_std::GpuFloat as _;
-use cuda_std::grid::Watchdog;
 use cuda_std::half::{f16x2_to_f32, f32_to_f16x2};
 use cuda_std::mem::{f32x2, f32x4};
 use cuda_std::warp::{
@@ -15,9 +14,6 @@ use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::batch::permuted;
 use crate::head::MAX_CLASSES;
 use crate::loss::Targets;
-
-/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
-const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with weights", 1_500_000_000);
 
 /// Blocks of weights whose sums a warp waits for at once.
 const SUMS_AT_ONCE: usize = 5;
@@ -123,7 +119,7 @@ impl<const WARPS: usize> Block<WARPS> {
                         let quad = first_quad + block.min(blocks - 1) * 8 * quads;
                         mail.sums.wrapping_add(quad as usize).cast_const()
                     });
-                    let shares = mail.receive_words(SUMS_OF_WEIGHTS, from);
+                    let shares = mail.receive_words("the sums of the blocks with weights", from);
                     for i in 0..SUMS_AT_ONCE {
                         let [a, b, c, d] = shares[i];
                         let share = match HALVES {

@@ -1,6 +1,5 @@
 //! What a block of weights sends to the blocks of rows, and receives from them.
 
-use cuda_std::grid::Watchdog;
 use cuda_std::half::{f16, f32_to_f16x2};
 use cuda_std::mem::{u32x2, u32x4};
 use cuda_std::mma::{FragmentA, FragmentB, FragmentC, ldmatrix, mma_sync_tiles};
@@ -10,9 +9,6 @@ use super::exchange::{Mail, shares_at};
 use super::extents::{COLUMNS, HALF_PITCH, MAX_ROWS, ROW_TILES};
 use super::halves::{OUTPUTS, WEIGHTS, upper_and_lower};
 use super::weights::Shared;
-
-/// Longer than the slowest device needs, and shorter than the operating system's watchdog.
-const GRADIENTS_OF_ROWS: Watchdog = Watchdog::new("the gradients of the batch's rows", 1_500_000_000);
 
 /// Quads of gradients, as whole numbers, that a lane waits for at once: all of a lane's on a GPU.
 const AT_ONCE: usize = 8;
@@ -62,7 +58,7 @@ impl<const WARPS: usize> Block<WARPS> {
                         let pair = |tile: usize| [sums[tile].0[2 * j], sums[tile].0[2 * j + 1]];
                         if HALVES == 2 {
                             let ([a, b], [c, d]) = (pair(2 * i), pair(2 * i + 1));
-                            mail.send(to, [a, b, c, d]);
+                            mail.send_words(to, [a, b, c, d].map(f32::to_bits));
                         } else {
                             let pairs = [pair(4 * i), pair(4 * i + 1), pair(4 * i + 2), pair(4 * i + 3)];
                             mail.send_words(to, pairs.map(f32_to_f16x2));
@@ -154,7 +150,7 @@ impl<const WARPS: usize> Block<WARPS> {
                         let quad = (row as u32).min(last) * quads + lane as u32;
                         mail.gradients.wrapping_add(quad as usize).cast_const()
                     });
-                    gradients = mail.receive_words(GRADIENTS_OF_ROWS, from);
+                    gradients = mail.receive_words("the gradients of the batch's rows", from);
                 }
                 for i in 0..AT_ONCE {
                     let halves = upper_and_lower(gradients[i]);
@@ -186,7 +182,7 @@ impl<const WARPS: usize> Block<WARPS> {
                         let quad = (row as u32).min(last) * quads + quad as u32;
                         mail.gradients.wrapping_add(quad as usize).cast_const()
                     });
-                    gradients = mail.receive_words(GRADIENTS_OF_ROWS, from);
+                    gradients = mail.receive_words("the gradients of the batch's rows", from);
                 }
                 for i in 0..AT_ONCE_HALVES {
                     let row = shared.gradients(0).add(rows[i] * HALF_PITCH);
