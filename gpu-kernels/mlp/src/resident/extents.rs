@@ -82,7 +82,7 @@ impl Extents {
     }
 
     /// Returns the number of blocks of the launch: those of weights, one per row of a batch, and those of the last layer, one
-    /// per [`LAST_UNITS`] of the units below it and the constant unit 1.
+    /// per `LAST_UNITS` of the units below it and the constant unit 1.
     pub const fn blocks(&self) -> usize {
         self.weight_blocks() + self.batch + (self.hidden2 + 1).div_ceil(LAST_UNITS)
     }
