@@ -14,9 +14,10 @@ use super::transpose::{axis_transpose, axis_transpose_any, axis_transpose_serial
 
 /// An element type that has kernels.
 pub trait AxisKernels: Sized + 'static {
-    /// Cumulative sums of short rows, a few lanes per row, if all start at multiples of 16 bytes or not.
+    /// Cumulative sums of short rows, a few lanes per row, with several vectors for each thread and with one: for rows that all
+    /// start at multiples of 16 bytes, and the same two for others.
     const SCAN_SHORT: &'static [KernelOf<ScanArgs<Self>, ScanShape>];
-    /// Cumulative sums of rows, a block per row, likewise.
+    /// Cumulative sums of rows, a block per row, likewise; then a cluster per row, for both alignments.
     const SCAN: &'static [KernelOf<ScanArgs<Self>, ScanShape>];
     /// Cumulative sums of rows of any length; the blocks wait for each other.
     const SCAN_GRID: &'static KernelOf<ScanArgs<Self>, ScanShape>;

@@ -17,7 +17,7 @@ use crate::operation::{MOST, Operation, early, in_order, is_aligned, read, writt
 /// Parts of the rows, if a separate launch adds up the columns.
 const PARTS: u32 = 16;
 /// The most rows, and bytes of a matrix, that are so few that one launch computes all gradients; bytes of one with up to twice as
-/// many rows, or of an aligned one with no more rows than columns. Rows with 1/256 of the bytes take clusters.
+/// many rows, or of an aligned one with no more rows than columns. Rows of more than 1/256 of the first bytes take clusters.
 const FEW_ROWS: usize = 512;
 const FEW_BYTES: usize = 16 << 20;
 const FEW_BYTES_OF_MORE: usize = 7 << 19;
